@@ -1,0 +1,90 @@
+//! Every documented limit and default, in one place (spec 1-domain). Units are in the names or the comments.
+
+/// Characters of an environment's name.
+pub const NAME_MAX_CHARS: usize = 256;
+/// Characters of a description.
+pub const DESCRIPTION_MAX_CHARS: usize = 2_000;
+/// Bytes of `metadata` as compact JSON.
+pub const METADATA_MAX_BYTES: usize = 16 * 1024;
+/// Largest absolute integer that every JSON reader keeps exactly.
+pub const SAFE_INTEGER_MAX: i64 = 9_007_199_254_740_991;
+/// Bytes of UTF-8 of a setup script.
+pub const SCRIPT_MAX_BYTES: usize = 65_536;
+/// Setup timeout, seconds: default, least, most.
+pub const SETUP_TIMEOUT_DEFAULT: u32 = 600;
+/// Least setup timeout, seconds.
+pub const SETUP_TIMEOUT_MIN: u32 = 10;
+/// Largest setup timeout, seconds.
+pub const SETUP_TIMEOUT_MAX: u32 = 3_600;
+/// Default CPU, thousandths of a core.
+pub const CPU_MILLI_DEFAULT: u32 = 2_000;
+/// Least CPU.
+pub const CPU_MILLI_MIN: u32 = 250;
+/// Largest CPU.
+pub const CPU_MILLI_MAX: u32 = 24_000;
+/// Default memory, MiB.
+pub const MEMORY_MIB_DEFAULT: u32 = 4_096;
+/// Least memory, MiB.
+pub const MEMORY_MIB_MIN: u32 = 1_024;
+/// Largest memory, MiB.
+pub const MEMORY_MIB_MAX: u32 = 102_400;
+/// Least whole life of a sandbox, seconds (0: unbounded).
+pub const SANDBOX_TIMEOUT_MIN: u32 = 10;
+/// Largest whole life of a sandbox, seconds.
+pub const SANDBOX_TIMEOUT_MAX: u32 = 86_400;
+/// Default workspace disk, GiB.
+pub const DISK_GI_DEFAULT: u32 = 10;
+/// Largest workspace disk, GiB.
+pub const DISK_GI_MAX: u32 = 100;
+/// Rules of a network policy.
+pub const NETWORK_RULES_MAX: usize = 200;
+/// Environment variables.
+pub const ENV_VARS_MAX: usize = 100;
+/// Bytes of one variable's value.
+pub const ENV_VAR_VALUE_MAX_BYTES: usize = 32 * 1024;
+/// Bytes of all variables, names and values.
+pub const ENV_VARS_TOTAL_MAX_BYTES: usize = 128 * 1024;
+/// Mounts of an environment.
+pub const MOUNTS_MAX: usize = 32;
+/// Default idle stop, seconds.
+pub const IDLE_STOP_DEFAULT: u32 = 1_800;
+/// Least idle stop, seconds.
+pub const IDLE_STOP_MIN: u32 = 120;
+/// Largest idle stop, seconds.
+pub const IDLE_STOP_MAX: u32 = 7_200;
+/// Least idle stop with computer use on, seconds.
+pub const IDLE_STOP_MIN_COMPUTER_USE: u32 = 600;
+/// How long a stopped workspace is kept unless said otherwise, seconds.
+pub const STOPPED_DELETE_DEFAULT: u32 = 604_800;
+/// Least time a stopped workspace is kept, seconds.
+pub const STOPPED_DELETE_MIN: u32 = 3_600;
+/// Longest time a stopped workspace is kept, seconds.
+pub const STOPPED_DELETE_MAX: u32 = 2_592_000;
+/// Manual setup runs in flight for one organization.
+pub const MANUAL_RUNS_IN_FLIGHT_MAX: usize = 4;
+/// Times a run is tried again after a fault of ours.
+pub const RUN_RETRIES_MAX: u32 = 2;
+/// Bytes of log kept for one run.
+pub const LOG_MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// Bytes of one log line before it is cut into pieces.
+pub const LOG_LINE_MAX_BYTES: usize = 16 * 1024;
+/// Bytes of the end of stderr kept with a run.
+pub const STDERR_TAIL_MAX_BYTES: usize = 2 * 1024;
+/// Log lines a page holds unless asked otherwise.
+pub const LOG_PAGE_DEFAULT: u32 = 500;
+/// Most log lines a page holds.
+pub const LOG_PAGE_MAX: u32 = 2_000;
+/// Most runs a list holds.
+pub const RUN_LIST_MAX: u32 = 50;
+/// Longest time a request is held for news, seconds.
+pub const WAIT_SECONDS_HELD_MAX: u32 = 5;
+/// Longest wait a request may ask for, seconds.
+pub const WAIT_SECONDS_MAX: u32 = 60;
+/// How long runs and logs are kept, seconds (90 days).
+pub const RUN_RETENTION_SECONDS: i64 = 90 * 86_400;
+/// How long an idempotency receipt lives, seconds.
+pub const RECEIPT_SECONDS: i64 = 24 * 3_600;
+/// After how long a claim left pending can be taken over, seconds.
+pub const RECEIPT_CLAIM_SECONDS: i64 = 3_600;
+/// Bytes of a request body.
+pub const BODY_MAX_BYTES: usize = 1024 * 1024;

@@ -1,0 +1,1 @@
+//! The setup script: normalising, warnings, statements (spec 1-domain, *Script*).

@@ -1,0 +1,1 @@
+//! Reviewed starting points (spec 1-domain, *Templates*).

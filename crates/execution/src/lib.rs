@@ -1,0 +1,3 @@
+//! Running setup scripts in real sandboxes (spec 4-execution). Nothing outside this crate knows which runtime runs.
+
+pub mod runtime;

@@ -1,0 +1,227 @@
+//! The runtime contract: every way of making a sandbox implements [`Runtime`], and every caller knows only it.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use domain::{ids::SandboxId, mounts::Mount, network_policy::NetworkPolicy, setup_run::Stream};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+/// What a sandbox is made from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SandboxSpec {
+    /// Names everything that belongs to it on the machine.
+    pub id: SandboxId,
+    /// Runner image reference.
+    pub runner_image: String,
+    /// Digests of saved layers above the runner image, lowest first.
+    pub layers: Vec<String>,
+    /// Thousandths of a core.
+    pub cpu_milli: u32,
+    /// MiB.
+    pub memory_mib: u32,
+    /// GiB.
+    pub disk_gi: u32,
+    /// Variables of every process inside.
+    pub env_vars: BTreeMap<String, String>,
+    /// Hosts that may be reached.
+    pub network_policy: NetworkPolicy,
+    /// Docker inside.
+    pub privileged: bool,
+    /// Volumes and files.
+    pub mounts: Vec<Mount>,
+    /// The sandbox's whole life; `None`: unbounded.
+    pub life: Option<Duration>,
+}
+
+/// A setup script to run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScriptSpec {
+    /// Normalised script.
+    pub script: String,
+    /// After this everything in the sandbox is killed, and the exit code is 124.
+    pub timeout: Duration,
+}
+
+/// Something that happened in a sandbox, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A statement is about to run.
+    Marker {
+        /// Its first line, from 1.
+        line: u32,
+        /// Its source text as written.
+        text: String,
+    },
+    /// Bytes the script wrote, as read.
+    Output {
+        /// `Stdout` or `Stderr`.
+        stream: Stream,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// A note of ours.
+    System {
+        /// A sentence.
+        text: String,
+    },
+    /// The egress gateway refused or let through a connection (first of its kind per host and port).
+    Egress(EgressEvent),
+}
+
+/// A host that was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EgressEvent {
+    /// Host name, or address when dialled by address.
+    pub host: String,
+    /// Port; 0 = a name lookup.
+    pub port: u16,
+    /// Whether it was let through.
+    pub allowed: bool,
+    /// Index of the deciding rule.
+    pub rule: Option<usize>,
+}
+
+/// How a script ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ScriptEnd {
+    /// From `wait`; 124 by our timer, 128 + signal for a signal.
+    pub exit_code: i32,
+    /// Ended by our timer.
+    pub timed_out: bool,
+    /// Ended because the caller asked.
+    pub cancelled: bool,
+    /// First line of the failing statement; 0 = unknown.
+    pub failed_line: u32,
+    /// The failing statement as written.
+    pub failed_command: String,
+    /// Where in another file it failed, such as `/etc/profile.d/x.sh:3`.
+    pub failed_in: Option<String>,
+    /// Line that was running when it ended, and for how long.
+    pub last_line: u32,
+    /// How long that line had been running.
+    pub last_line_for: Duration,
+    /// The memory limit killed a process.
+    pub out_of_memory: bool,
+    /// Bytes of the disk: used and size, as the file system says.
+    pub disk_used: u64,
+    /// Size of the disk in bytes.
+    pub disk_size: u64,
+    /// Peak memory of the sandbox in bytes, where known.
+    pub memory_peak: u64,
+    /// CPU time used, in milliseconds, where known.
+    pub cpu_millis: u64,
+    /// Processes that the script left behind and that were ended with it, by name.
+    pub left_behind: Vec<String>,
+    /// Seconds per script line, in order of first run: (line, total).
+    pub timings: Vec<(u32, Duration)>,
+    /// Hosts asked for.
+    pub egress: Vec<EgressEvent>,
+}
+
+/// A saved file system.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SavedLayer {
+    /// `sha256:…`
+    pub digest: String,
+    /// Bytes.
+    pub size_bytes: u64,
+    /// Digest of the runner image below.
+    pub base_digest: String,
+}
+
+/// What the engine can fail with. "We stopped it" is not an error: see [`ScriptEnd`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub enum RuntimeError {
+    /// No room: disk, memory or slots; a sentence safe to show.
+    #[error("no capacity: {0}")]
+    Capacity(String),
+    /// The runner image is not there.
+    #[error("the runner image {0} is not on this machine")]
+    NoImage(String),
+    /// Something asked for cannot be given safely on this machine; a sentence safe to show.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The sandbox died or its shim did.
+    #[error("the sandbox was lost: {0}")]
+    Lost(String),
+    /// Saving failed: a word and a sentence safe to show.
+    #[error("saving failed ({reason}): {message}")]
+    Save {
+        /// Such as `no_space`, `io_error`.
+        reason: String,
+        /// A sentence.
+        message: String,
+    },
+    /// Anything else; for the log.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// A check of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// Such as `id-mapped mounts`.
+    pub name: String,
+    /// What was found.
+    pub found: String,
+    /// How it stands.
+    pub state: CheckState,
+    /// How to mend it; empty when fine.
+    pub mend: String,
+}
+
+/// How a check stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CheckState {
+    /// Fine.
+    Ok,
+    /// Works, with a drawback.
+    Warning,
+    /// Isolation or function rests upon it: a worker refuses to start.
+    Failed,
+}
+
+/// Something left on the machine by a process that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftover {
+    /// Such as `cgroup`, `mount`, `loop device`, `process`, `directory`.
+    pub kind: String,
+    /// Which.
+    pub what: String,
+}
+
+/// A kind of sandbox. All methods are idempotent by sandbox id; `stop` and `destroy` never fail because the thing is
+/// already gone.
+#[async_trait]
+pub trait Runtime: Send + Sync {
+    /// The runtime's word: `oci`, `scripted`.
+    fn name(&self) -> &'static str;
+    /// Checks the machine.
+    async fn check(&self) -> Vec<Check>;
+    /// Digest of a runner image, if it is on the machine.
+    async fn runner_image_digest(&self, reference: &str) -> Result<Option<String>, RuntimeError>;
+    /// Makes the sandbox and starts its init; network is ready when this returns.
+    async fn prepare(&self, spec: &SandboxSpec) -> Result<(), RuntimeError>;
+    /// Runs a setup script, sending what happens to `events` in order. A full channel makes the script wait. Ends when
+    /// the shell ends (plus at most 2 s), at the timeout, or when [`Runtime::stop`] is called.
+    async fn run_script(
+        &self,
+        id: SandboxId,
+        script: &ScriptSpec,
+        events: mpsc::Sender<Event>,
+    ) -> Result<ScriptEnd, RuntimeError>;
+    /// Kills everything inside at once; the sandbox's disk stays until `destroy`.
+    async fn stop(&self, id: SandboxId) -> Result<(), RuntimeError>;
+    /// Stops everything inside and keeps the prepared file system as a content-addressed layer.
+    async fn save_image(&self, id: SandboxId) -> Result<SavedLayer, RuntimeError>;
+    /// Removes everything of the sandbox from the machine.
+    async fn destroy(&self, id: SandboxId) -> Result<(), RuntimeError>;
+    /// What processes that are gone left behind (sandboxes of live shims left out).
+    async fn leftovers(&self) -> Result<Vec<Leftover>, RuntimeError>;
+    /// Removes those.
+    async fn reclaim(&self) -> Result<Vec<Leftover>, RuntimeError>;
+    /// Where its state is on the machine.
+    fn state_dir(&self) -> PathBuf;
+}

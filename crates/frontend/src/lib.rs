@@ -1,0 +1,8 @@
+//! The wasm entry: panic hook and hydrate call, nothing else.
+
+/// Called by the page's script once the wasm is there.
+#[wasm_bindgen::prelude::wasm_bindgen]
+pub fn hydrate() {
+    console_error_panic_hook::set_once();
+    leptos::mount::hydrate_body(app::App);
+}

@@ -1,0 +1,1 @@
+//! sqlx behind the ports of the application layer.

@@ -1,0 +1,1 @@
+//! Claims runs and drives them.

@@ -1,0 +1,3 @@
+//! The groundwork binary.
+
+fn main() {}
