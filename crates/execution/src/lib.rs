@@ -1,3 +1,4 @@
 //! Running setup scripts in real sandboxes (spec 4-execution). Nothing outside this crate knows which runtime runs.
 
+pub mod images;
 pub mod runtime;
