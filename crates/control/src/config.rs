@@ -1,0 +1,47 @@
+//! What the application layer is told at start.
+
+use std::time::Duration;
+
+use domain::limits;
+
+use crate::secret::ServerKey;
+
+/// Settings of the application layer. All waiting is measured on the monotonic clock.
+#[derive(Clone)]
+pub struct Config {
+    /// Key that API-key secrets are hashed with; kept by the server across restarts.
+    pub server_key: ServerKey,
+    /// Workers renew their leases at least this often.
+    pub lease_renew_after: Duration,
+    /// Without a heartbeat for this long a lease is lost.
+    pub lease_lost_after: Duration,
+    /// A run that no worker takes for this long fails.
+    pub queue_deadline: Duration,
+    /// Seconds that logs are kept after their run ended.
+    pub log_retention_seconds: i64,
+    /// How many passwords are hashed at once; each takes 19 MiB.
+    pub password_hashes_at_once: usize,
+    /// argon2id cost: memory in KiB and passes. Tests lower it.
+    pub password_cost: (u32, u32),
+    /// Followers and waiting requests read again after this long even when no bell rang.
+    pub backup_poll: Duration,
+    /// Followers check this often that the viewer may still look.
+    pub access_recheck: Duration,
+}
+
+impl Config {
+    /// The product's settings.
+    pub const fn new(server_key: ServerKey) -> Self {
+        Self {
+            server_key,
+            lease_renew_after: Duration::from_secs(5),
+            lease_lost_after: Duration::from_secs(20),
+            queue_deadline: Duration::from_secs(600),
+            log_retention_seconds: limits::RUN_RETENTION_SECONDS,
+            password_hashes_at_once: 2,
+            password_cost: (19 * 1024, 2),
+            backup_poll: Duration::from_secs(2),
+            access_recheck: Duration::from_secs(15),
+        }
+    }
+}
