@@ -1,0 +1,94 @@
+// Starts the real server on a data directory of its own, for the stories.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const images = process.env.GROUNDWORK_TEST_IMAGES ?? '/var/lib/groundwork-test/images';
+const binary = process.env.GROUNDWORK_BIN ?? '../target/release/groundwork';
+
+async function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      if (address === null || typeof address === 'string') return reject(new Error('no port'));
+      probe.close(() => resolve(address.port));
+    });
+  });
+}
+
+export class Groundwork {
+  readonly data: string;
+  url = '';
+  output = '';
+  private port = 0;
+  private child?: ChildProcess;
+
+  constructor() {
+    this.data = mkdtempSync(join(tmpdir(), 'groundwork-e2e-'));
+    mkdirSync(join(this.data, 'images'), { recursive: true });
+    if (!existsSync(join(images, 'runner/small/image.json'))) {
+      throw new Error(`The small runner image is not under ${images}: run make test, or set GROUNDWORK_TEST_IMAGES.`);
+    }
+    // Hard links: the image is read only, and copying it would take longer than the stories.
+    execFileSync('cp', ['-al', join(images, 'runner'), join(this.data, 'images/runner')]);
+    writeFileSync(join(this.data, 'config.toml'), '[runner]\nimage = "groundwork/runner:small"\n');
+  }
+
+  /** Starts the server and waits until it is ready for runs. */
+  async start(env: Record<string, string> = {}): Promise<void> {
+    if (this.port === 0) this.port = await freePort();
+    this.url = `http://127.0.0.1:${this.port}`;
+    const child = spawn(
+      binary,
+      ['serve', '--listen', `127.0.0.1:${this.port}`, '--data', this.data, '--config', join(this.data, 'config.toml')],
+      { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] },
+    );
+    this.child = child;
+    child.stdout?.on('data', (chunk) => (this.output += chunk));
+    child.stderr?.on('data', (chunk) => (this.output += chunk));
+    const deadline = Date.now() + 30_000;
+    for (;;) {
+      if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}:\n${this.output}`);
+      try {
+        if ((await fetch(`${this.url}/readyz`)).ok) return;
+      } catch {
+        // Not listening yet.
+      }
+      if (Date.now() > deadline) throw new Error(`the server is not ready:\n${this.output}`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+
+  /** The one-time link that a first start prints. */
+  setupLink(): string {
+    const found = /https?:\/\/\S+\/setup\?token=\S+/.exec(this.output);
+    if (!found) throw new Error(`no setup link in:\n${this.output}`);
+    return found[0].replace(/^https?:\/\/[^/]+/, this.url);
+  }
+
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    const child = this.child;
+    this.child = undefined;
+    if (!child || child.exitCode !== null) return;
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    child.kill(signal);
+    await ended;
+  }
+
+  /** Runs a subcommand of the same binary on the same data. */
+  command(...args: string[]): string {
+    return execFileSync(binary, args, {
+      env: { ...process.env, GROUNDWORK_DATA: this.data },
+      encoding: 'utf8',
+    }).trim();
+  }
+
+  async remove(): Promise<void> {
+    await this.stop();
+    rmSync(this.data, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,29 @@
+import { defineConfig } from '@playwright/test';
+
+// One worker: the stories share two cores with the sandboxes that they start.
+export default defineConfig({
+  testDir: 'tests',
+  workers: 1,
+  timeout: 90_000,
+  expect: { timeout: 15_000 },
+  forbidOnly: true,
+  retries: 0,
+  reporter: [['list']],
+  use: {
+    actionTimeout: 15_000,
+    trace: 'retain-on-failure',
+    screenshot: 'only-on-failure',
+    launchOptions: {
+      executablePath: process.env.GROUNDWORK_CHROMIUM ?? '/usr/bin/chromium',
+      args: [
+        '--no-sandbox',
+        '--disable-gpu',
+        '--disable-quic',
+        '--no-first-run',
+        '--disable-background-networking',
+        '--disable-component-update',
+        '--disable-sync',
+      ],
+    },
+  },
+});
