@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{environment::or_default, limits};
 
+mod parse;
+pub(crate) use parse::read;
+
 /// What a sandbox is given. 0 stands for the default.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Resources {
@@ -33,12 +36,18 @@ fn is_zero(value: &u32) -> bool {
 }
 
 impl Resources {
-    /// CPU with the default resolved.
+    /// CPU with the default resolved; an accelerator comes with 8 vCPU.
     pub fn effective_cpu_milli(&self) -> u32 {
+        if self.accelerator.is_some() {
+            return limits::ACCELERATOR_CPU_MILLI;
+        }
         or_default(self.cpu_milli, limits::CPU_MILLI_DEFAULT)
     }
-    /// Memory in MiB with the default resolved.
+    /// Memory in MiB with the default resolved; an accelerator comes with 32 GiB.
     pub fn effective_memory_mib(&self) -> u32 {
+        if self.accelerator.is_some() {
+            return limits::ACCELERATOR_MEMORY_MIB;
+        }
         or_default(self.memory_mib, limits::MEMORY_MIB_DEFAULT)
     }
 }
@@ -68,6 +77,61 @@ pub struct Placement {
 pub struct Sizes {
     /// Each machine kind's most; a request fits when one machine has both.
     pub machines: Vec<Machine>,
+}
+
+impl Sizes {
+    /// Whether one machine offers this CPU and memory together.
+    pub fn offers(&self, cpu_milli: u32, memory_mib: u32) -> bool {
+        self.machines
+            .iter()
+            .any(|machine| cpu_milli <= machine.cpu_milli && memory_mib <= machine.memory_mib)
+    }
+
+    /// The offered size that is nearest to a wish: what was asked for, cut to the machine that comes closest to it,
+    /// CPU and memory counting alike. `None` when there is no machine.
+    pub fn nearest(&self, cpu_milli: u32, memory_mib: u32) -> Option<Machine> {
+        let cpu = cpu_milli.clamp(limits::CPU_MILLI_MIN, limits::CPU_MILLI_MAX);
+        let memory = memory_mib.clamp(limits::MEMORY_MIB_MIN, limits::MEMORY_MIB_MAX);
+        self.machines
+            .iter()
+            .map(|machine| Machine {
+                cpu_milli: cpu.min(machine.cpu_milli),
+                memory_mib: memory.min(machine.memory_mib),
+            })
+            .max_by_key(|size| {
+                // Shares of what was asked for, in thousandths.
+                u64::from(size.cpu_milli) * 1_000 / u64::from(cpu)
+                    + u64::from(size.memory_mib) * 1_000 / u64::from(memory)
+            })
+    }
+}
+
+/// `2 vCPU` or `0.25 vCPU`.
+pub fn show_cpu(cpu_milli: u32) -> String {
+    format!("{} vCPU", f64::from(cpu_milli) / 1_000.0)
+}
+
+/// `4 GiB`, or `1300 MiB` where it is no multiple of half a GiB.
+pub fn show_memory(memory_mib: u32) -> String {
+    if memory_mib.is_multiple_of(512) {
+        format!("{} GiB", f64::from(memory_mib) / 1_024.0)
+    } else {
+        format!("{memory_mib} MiB")
+    }
+}
+
+impl std::fmt::Display for Machine {
+    /// Such as `8 vCPU with 16 GiB (cpu_milli 8000, memory_mib 16384)`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} with {} (cpu_milli {}, memory_mib {})",
+            show_cpu(self.cpu_milli),
+            show_memory(self.memory_mib),
+            self.cpu_milli,
+            self.memory_mib
+        )
+    }
 }
 
 /// One kind of machine.

@@ -2,6 +2,7 @@
 //! applies the same rules as the server (`shared` specification 1-domain).
 
 pub mod compute;
+pub mod diff;
 pub mod env_vars;
 pub mod environment;
 pub mod fingerprint;
@@ -9,6 +10,7 @@ pub mod hints;
 pub mod host_groups;
 pub mod ids;
 pub mod issues;
+mod json;
 pub mod limits;
 pub mod mounts;
 pub mod network_policy;

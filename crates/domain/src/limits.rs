@@ -28,6 +28,10 @@ pub const MEMORY_MIB_DEFAULT: u32 = 4_096;
 pub const MEMORY_MIB_MIN: u32 = 1_024;
 /// Largest memory, MiB.
 pub const MEMORY_MIB_MAX: u32 = 102_400;
+/// CPU that comes with an accelerator, thousandths of a core.
+pub const ACCELERATOR_CPU_MILLI: u32 = 8_000;
+/// Memory that comes with an accelerator, MiB.
+pub const ACCELERATOR_MEMORY_MIB: u32 = 32_768;
 /// Least whole life of a sandbox, seconds (0: unbounded).
 pub const SANDBOX_TIMEOUT_MIN: u32 = 10;
 /// Largest whole life of a sandbox, seconds.
@@ -44,6 +48,8 @@ pub const ENV_VARS_MAX: usize = 100;
 pub const ENV_VAR_VALUE_MAX_BYTES: usize = 32 * 1024;
 /// Bytes of all variables, names and values.
 pub const ENV_VARS_TOTAL_MAX_BYTES: usize = 128 * 1024;
+/// Least characters of a secret variable's value: a shorter one cannot be masked without hiding the log.
+pub const SECRET_MIN_CHARS: usize = 8;
 /// Mounts of an environment.
 pub const MOUNTS_MAX: usize = 32;
 /// Default idle stop, seconds.

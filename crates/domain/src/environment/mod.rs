@@ -8,10 +8,13 @@ use serde_json::{Map, Value};
 use crate::{compute::Resources, limits, mounts::Mount, network_policy::NetworkPolicy};
 
 mod access;
+mod body;
+mod catalog;
 mod parse;
 mod patch;
 
 pub use access::AccessExpectation;
+pub use catalog::{Catalog, Provider};
 pub use parse::parse_create;
 pub use patch::{Patch, PatchRefusal, parse_patch};
 
@@ -21,46 +24,6 @@ pub const PROVIDER_RUNS: &str = "runs";
 pub const SCOPE_ORGANIZATION: &str = "organization";
 /// The port that computer use is shown on; the server sets it.
 pub const COMPUTER_USE_PORT: u16 = 6_901;
-
-/// What a deployment offers; input is checked against it. Built from the server's configuration.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Catalog {
-    /// Providers, the default first.
-    pub providers: Vec<Provider>,
-    /// Machine sizes that are offered.
-    pub sizes: crate::compute::Sizes,
-    /// Accelerator names that are offered.
-    pub accelerators: Vec<String>,
-    /// Placement providers that are offered; empty refuses `placement`.
-    pub placements: Vec<String>,
-    /// Whether computer use is offered.
-    pub computer_use: bool,
-    /// Whether hosts can be opened; when false only *No access* is accepted, since nothing else would be enforced.
-    pub egress: bool,
-    /// Whether privileged sandboxes can be given.
-    pub privileged: bool,
-    /// Whether mounts can be given.
-    pub mounts: bool,
-    /// Volumes that `volume:NAME` may name.
-    pub volumes: Vec<String>,
-    /// Keys that the provider honours in `config`.
-    pub config_keys: Vec<String>,
-    /// The runner image reference that new environments boot.
-    pub runner_image: String,
-    /// Named host groups, for templates and the policy editor.
-    pub host_groups: crate::host_groups::HostGroups,
-}
-
-/// A kind of sandbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Provider {
-    /// The wire word, such as `runs`.
-    pub provider: String,
-    /// For people.
-    pub display_name: String,
-    /// One or two sentences.
-    pub description: String,
-}
 
 /// The fields of an environment that its members set, parsed and normalised. 0 stands for "the default" where
 /// the specification says so; the `effective_*` methods resolve it.
