@@ -1,4 +1,5 @@
 //! Running setup scripts in real sandboxes (spec 4-execution). Nothing outside this crate knows which runtime runs.
 
+pub mod egress;
 pub mod images;
 pub mod runtime;
