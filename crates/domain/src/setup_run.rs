@@ -196,6 +196,8 @@ pub enum Command {
         /// The attempt that was lost.
         attempt: u32,
     },
+    /// It waited too long for a worker to take it: it fails in `provision` (`sandbox_capacity_unavailable`).
+    GiveUp,
 }
 
 /// How a run ended, as its worker reports it.
@@ -280,7 +282,8 @@ impl RunState {
                     return Err(Refusal::Illegal { from: self.status });
                 }
                 next.phase = phase;
-                if phase > Phase::Provision {
+                // The GPU check still belongs to making compute; the script is what a run runs.
+                if phase >= Phase::Setup {
                     next.status = Status::Running;
                 }
             }
@@ -312,6 +315,7 @@ impl RunState {
                 fence(attempt)?;
                 next.driven = false;
                 if self.cancel_requested {
+                    // Whoever asked wanted it to end, and it has: neither a retry nor a failure.
                     next.status = Status::Cancelled;
                 } else if self.attempt > crate::limits::RUN_RETRIES_MAX {
                     next.status = Status::Failed;
@@ -320,6 +324,13 @@ impl RunState {
                     next.status = Status::Provisioning;
                     next.phase = Phase::Provision;
                 }
+            }
+            Command::GiveUp => {
+                if self.driven {
+                    return Err(Refusal::Illegal { from: self.status });
+                }
+                next.status = Status::Failed;
+                next.phase = Phase::Provision;
             }
         }
         if next.status.is_terminal() {

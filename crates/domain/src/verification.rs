@@ -6,7 +6,7 @@ use crate::{
     environment::Definition,
     fingerprint::Fingerprint,
     ids::{SetupRunId, UserId},
-    setup_run::{Phase, Status},
+    setup_run::{Kind, Phase, Status},
     timestamp::Timestamp,
 };
 
@@ -152,6 +152,8 @@ pub struct ImageCaptureFailure {
 /// How a run ended, for the verdict.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEnd {
+    /// What the run was started for: a runner refresh that fails leaves the verdict alone.
+    pub kind: Kind,
     /// The summary to repeat.
     pub summary: RunSummary,
     /// What the run tested.
@@ -284,12 +286,16 @@ impl Verification {
     }
 
     /// After the run in flight succeeded or failed. `has_script`: of today's definition; without one nothing is recorded.
+    /// A runner refresh that failed says nothing about the script on the runner that it was verified on: the verdict stays.
     #[must_use]
     pub fn run_finished(&self, end: &RunEnd, has_script: bool) -> Self {
         if !has_script {
             return Self::blank(VerificationStatus::NotApplicable);
         }
         let passed = end.summary.status == Status::Succeeded;
+        if !passed && end.kind == Kind::RunnerRefresh {
+            return self.run_cancelled();
+        }
         Self {
             status: if passed {
                 VerificationStatus::Verified

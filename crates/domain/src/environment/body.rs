@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::Definition;
 
 impl Definition {
-    /// The body of a create call that makes the same definition again. Fields at their defaults are left out, except that
-    /// the policy is always there, so that it is never a surprise.
+    /// The body of a create call that makes the same definition again. Fields at their defaults are left out, except
+    /// those that a template's definition must have (`setup`, `resources`), and the policy, so that it is never a surprise.
     pub fn to_create_body(&self) -> Value {
         let mut body = Map::new();
         let mut put = |key: &str, value: Value| body.insert(key.to_owned(), value);
@@ -37,13 +37,8 @@ impl Definition {
                 json!(self.setup.timeout_seconds),
             );
         }
-        if !setup.is_empty() {
-            put("setup", Value::Object(setup));
-        }
-        let resources = json!(self.resources);
-        if resources.as_object().is_some_and(|map| !map.is_empty()) {
-            put("resources", resources);
-        }
+        put("setup", Value::Object(setup));
+        put("resources", json!(self.resources));
         put("network_policy", self.network_policy.to_json());
         if self.privileged {
             put("privileged", json!(true));
