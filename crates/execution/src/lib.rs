@@ -1,5 +1,6 @@
 //! Running setup scripts in real sandboxes (spec 4-execution). Nothing outside this crate knows which runtime runs.
 
+pub mod driver;
 pub mod egress;
 pub mod images;
 pub mod runtime;

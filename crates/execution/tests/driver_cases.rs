@@ -1,0 +1,200 @@
+//! The driver against bash on this machine, in a process of its own without privileges.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common {
+    pub mod driver_cases;
+}
+
+use std::{
+    os::unix::fs::PermissionsExt, os::unix::process::ExitStatusExt, process::Stdio, time::Instant,
+};
+
+use common::driver_cases::{Case, Outcome, all};
+use execution::{
+    driver::{self, DriverEnd, Stop, Stops},
+    runtime::{Event, ScriptSpec},
+};
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::{Pid, geteuid},
+};
+use tokio::{process::Command, sync::mpsc};
+use tokio_util::sync::CancellationToken;
+
+/// Runs one script; everything that it left in its process group is killed afterwards.
+async fn run(spec: ScriptSpec, cancel: CancellationToken) -> (DriverEnd, Vec<Event>) {
+    let control_dir = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    for (dir, mode) in [(&control_dir, 0o755), (&home, 0o777)] {
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    std::fs::write(home.path().join(".profile"), "export GW_PROFILE=yes\n").unwrap();
+    let control = driver::prepare(control_dir.path(), &spec).unwrap();
+    let argv = control.command_here();
+    let mut command = Command::new(&argv[0]);
+    command
+        .args(&argv[1..])
+        .env_clear()
+        .envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8")])
+        .env("HOME", home.path())
+        .current_dir(home.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    if geteuid().is_root() {
+        command.uid(65_534).gid(65_534);
+    }
+    let mut child = command.spawn().unwrap();
+    let group = Pid::from_raw(child.id().unwrap() as i32);
+    let stdout = child.stdout.take().unwrap().into_owned_fd().unwrap();
+    let stderr = child.stderr.take().unwrap().into_owned_fd().unwrap();
+    let (sink, mut source) = mpsc::channel(16);
+    let stops = Stops {
+        timeout: spec.timeout,
+        cancel,
+        kill: Box::new(move || {
+            let _ = killpg(group, Signal::SIGKILL);
+        }),
+    };
+    let exit = async move { child.wait().await.unwrap().into_raw() };
+    let collect = async {
+        let mut events = Vec::new();
+        while let Some(event) = source.recv().await {
+            events.push(event);
+        }
+        events
+    };
+    let (end, events) = tokio::join!(
+        driver::serve(control, stdout, stderr, exit, stops, sink),
+        collect
+    );
+    let _ = killpg(group, Signal::SIGKILL);
+    (end.unwrap(), events)
+}
+
+async fn judge(case: &Case) -> Vec<String> {
+    let spec = ScriptSpec {
+        script: case.script.clone(),
+        timeout: case.timeout,
+    };
+    let started = Instant::now();
+    let (end, events) = run(spec, CancellationToken::new()).await;
+    case.complaints(&Outcome {
+        exit: end.exit_code,
+        line: end.failed_line,
+        command: end.failed_command,
+        failed_in: end.failed_in,
+        took: started.elapsed(),
+        events,
+    })
+}
+
+/// How often the whole table runs; `DRIVER_CASES_ROUNDS=200` searches for races.
+fn rounds() -> usize {
+    std::env::var("DRIVER_CASES_ROUNDS")
+        .ok()
+        .and_then(|r| r.parse().ok())
+        .unwrap_or(1)
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn every_script_of_the_table_is_judged_rightly() {
+    let only = std::env::var("DRIVER_CASE").unwrap_or_default();
+    let cases: Vec<Case> = all()
+        .into_iter()
+        .filter(|c| c.name.contains(&only))
+        .collect();
+    let mut wrong = Vec::new();
+    for _ in 0..rounds() {
+        let mut left = cases.iter();
+        loop {
+            let batch: Vec<_> = left.by_ref().take(4).map(judge).collect();
+            if batch.is_empty() {
+                break;
+            }
+            wrong.extend(futures::future::join_all(batch).await.into_iter().flatten());
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} of {} cases:\n{}",
+        wrong.len(),
+        cases.len() * rounds(),
+        wrong.join("\n")
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_script_is_killed_with_its_children() {
+    let cancel = CancellationToken::new();
+    let spec = ScriptSpec {
+        script: "echo a\n(trap '' TERM; sleep 900) & wait\n".to_owned(),
+        timeout: std::time::Duration::from_secs(60),
+    };
+    let started = Instant::now();
+    let stop = async {
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        cancel.cancel();
+    };
+    let ((end, events), ()) = tokio::join!(run(spec, cancel.clone()), stop);
+    assert_eq!(end.stopped, Some(Stop::Cancelled));
+    assert_eq!(end.last_line, 2);
+    assert!(started.elapsed().as_secs() < 3);
+    assert!(events.len() >= 3);
+}
+
+#[tokio::test]
+async fn the_log_begins_with_where_and_how_the_script_runs() {
+    let spec = ScriptSpec {
+        script: "true\n".to_owned(),
+        timeout: std::time::Duration::from_secs(60),
+    };
+    let (_, events) = run(spec, CancellationToken::new()).await;
+    let Some(Event::System { text }) = events.first() else {
+        panic!("{events:?}");
+    };
+    for part in ["runs as ", " in /", "HOME=/", "errexit", "pipefail"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_makes_the_script_wait() {
+    let spec = ScriptSpec {
+        script: "head -c 3000000 /dev/zero | cat\necho end\n".to_owned(),
+        timeout: std::time::Duration::from_secs(60),
+    };
+    let (_, events) = run(spec, CancellationToken::new()).await;
+    let bytes: usize = events
+        .iter()
+        .map(|e| {
+            if let Event::Output { bytes, .. } = e {
+                bytes.len()
+            } else {
+                0
+            }
+        })
+        .sum();
+    assert_eq!(bytes, 3_000_004);
+}
+
+#[tokio::test]
+async fn time_is_told_by_line() {
+    let spec = ScriptSpec {
+        script: "sleep 0.3\ntrue\nfor i in 1 2; do\n  sleep 0.2\ndone\n".to_owned(),
+        timeout: std::time::Duration::from_secs(60),
+    };
+    let (end, _) = run(spec, CancellationToken::new()).await;
+    let at = |line: u32| {
+        end.timings
+            .iter()
+            .find(|(l, _)| *l == line)
+            .unwrap()
+            .1
+            .as_millis()
+    };
+    assert!(at(1) >= 300 && at(4) >= 400, "{:?}", end.timings);
+    assert!(at(2) < 200);
+}
