@@ -1,0 +1,11 @@
+//! The port's methods, one module for each part of it. `port` is the list; the others hold the statements.
+
+mod access;
+mod audit;
+mod effects;
+mod environments;
+mod logs;
+mod members;
+mod port;
+mod runs;
+mod workers;
