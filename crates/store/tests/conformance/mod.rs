@@ -1,0 +1,11 @@
+//! The port's behaviour, case by case, the same on both databases. `suite!` makes a test of each case.
+
+pub mod access;
+mod cases;
+pub mod environments;
+mod fixture;
+pub mod logs;
+pub mod members;
+pub mod runs;
+
+pub(crate) use cases::suite;
