@@ -70,6 +70,13 @@ pub(crate) struct ReceiptMaker {
 }
 
 impl ReceiptMaker {
+    /// For a call that is not keyed.
+    pub(crate) const fn none() -> Self {
+        Self {
+            key: None,
+            status: 200,
+        }
+    }
     /// The receipt of this answer.
     pub(crate) fn receipt<T: Serialize>(
         &self,
@@ -112,7 +119,7 @@ impl Control {
         Fut: Future<Output = Result<T>> + Send + 'static,
     {
         let Some(key) = key else {
-            let value = effect(ReceiptMaker { key: None, status }).await?;
+            let value = effect(ReceiptMaker::none()).await?;
             return Ok(Outcome {
                 body: body_of(&value)?,
                 value,
