@@ -423,7 +423,11 @@ mod tests {
         ] {
             let mut issues = Issues::new();
             let email = parse_email(text, &mut issues);
-            assert_eq!(issues.is_empty().then_some(email.as_str()), stored, "{text}");
+            assert_eq!(
+                issues.is_empty().then_some(email.as_str()),
+                stored,
+                "{text}"
+            );
         }
     }
 }

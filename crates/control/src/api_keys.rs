@@ -74,9 +74,7 @@ impl Control {
             user_id: row.user_id,
             created_at: row.created_at,
             expires_at: row.expires_at,
-            expired: row
-                .expires_at
-                .is_some_and(|end| end <= self.0.clock.now()),
+            expired: row.expires_at.is_some_and(|end| end <= self.0.clock.now()),
             last_used_at: row.last_used_at,
         }
     }
@@ -93,7 +91,10 @@ impl Control {
         if request.role > most {
             issues.add(
                 "role",
-                format!("A key may have the role {most} or a lower one, not {}.", request.role),
+                format!(
+                    "A key may have the role {most} or a lower one, not {}.",
+                    request.role
+                ),
             );
         }
         if let Some(days) = request.expires_in_days
@@ -160,7 +161,10 @@ impl Control {
         let email = parse_email(email, &mut issues);
         issues.into_result(())?;
         let owner = self.0.store.user_by_email(&email).await?.ok_or_else(|| {
-            Error::invalid_field("email", "No member has this address. Create the member first.")
+            Error::invalid_field(
+                "email",
+                "No member has this address. Create the member first.",
+            )
         })?;
         let most = owner.role;
         self.make_key(ctx, &owner, most, request).await

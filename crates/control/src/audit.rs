@@ -32,10 +32,7 @@ impl Control {
             })
             .collect();
         Ok(AuditPage {
-            next_before: items
-                .last()
-                .filter(|_| more)
-                .map(|last| last.audit_id),
+            next_before: items.last().filter(|_| more).map(|last| last.audit_id),
             items,
         })
     }

@@ -27,6 +27,7 @@ pub(crate) fn conclude(
         _ => environment.verification.run_finished(
             &RunEnd {
                 summary: view::summary(run),
+                kind: run.kind,
                 fingerprint: run.fingerprint.clone(),
                 at: run.finished_at.unwrap_or(now),
                 requested_by: run.requested_by,

@@ -57,8 +57,7 @@ impl Control {
         let member = ctx.require(Action::ReadEnvironments)?;
         let rows = self.0.store.environments(member.organization_id).await?;
         Ok(EnvironmentList {
-            environments: (!rows.is_empty())
-                .then(|| rows.iter().map(view::environment).collect()),
+            environments: (!rows.is_empty()).then(|| rows.iter().map(view::environment).collect()),
         })
     }
 
@@ -220,13 +219,8 @@ impl Control {
                 "to_revision": row.revision,
                 "changes": audit_changes(&saved.definition, &row.definition),
             });
-            fx.audit = vec![self.audit(
-                ctx,
-                row.organization_id,
-                action,
-                row.environment_id,
-                detail,
-            )];
+            fx.audit =
+                vec![self.audit(ctx, row.organization_id, action, row.environment_id, detail)];
             fx.revision = Some(revision_of(&row, member, now));
         }
         let written = self
@@ -288,8 +282,8 @@ impl Control {
         });
         let mut whole = object.clone();
         whole.insert("expected_access".to_owned(), expected.clone());
-        let wanted = parse_patch(&Value::Object(whole), &self.0.catalog)?
-            .apply(base, &self.0.catalog)?;
+        let wanted =
+            parse_patch(&Value::Object(whole), &self.0.catalog)?.apply(base, &self.0.catalog)?;
         let (base, saved, wanted) = (fields(base)?, fields(saved)?, fields(&wanted)?);
         let changed = |key: &String| base.get(key) != wanted.get(key);
         let conflicts: Vec<String> = wanted
@@ -468,9 +462,7 @@ fn effect(saved: &EnvironmentRow, after: &Definition) -> Option<VerdictEffect> {
         _ => {}
     }
     let before = saved.verification.is_stale(&view::fingerprint_of(saved));
-    let then = saved
-        .verification
-        .is_stale(&domain::fingerprint::of(after));
+    let then = saved.verification.is_stale(&domain::fingerprint::of(after));
     match (before, then) {
         (false, true) => Some(VerdictEffect::BecomesStale),
         (true, false) => Some(VerdictEffect::BecomesCurrent),

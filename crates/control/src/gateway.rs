@@ -329,20 +329,15 @@ impl Control {
         Ok(false)
     }
 
-    /// Ends a waiting run that no worker took in time. The control plane claims it for itself, so that no worker can take
-    /// it at the same moment.
+    /// Ends a waiting run that no worker took in time.
     pub(crate) async fn give_up_waiting(
         &self,
         row: &SetupRunRow,
         text: &str,
     ) -> Result<bool, StoreError> {
-        let failed = row.state.decide(&Command::Claim).and_then(|claimed| {
-            claimed.decide(&Command::Finish {
-                attempt: claimed.attempt,
-                end: End::Failed(Phase::Provision),
-            })
-        });
-        let Ok(state) = failed else { return Ok(false) };
+        let Ok(state) = row.state.decide(&Command::GiveUp) else {
+            return Ok(false);
+        };
         let now = self.0.clock.now();
         let mut next = row.clone();
         next.version += 1;
@@ -636,6 +631,10 @@ impl Gateway for LocalGateway {
             .lose(held.setup_run_id, held.attempt, &fault)
             .await
             .map_err(unavailable)?;
-        if lost { Ok(()) } else { Err(GatewayError::Fenced) }
+        if lost {
+            Ok(())
+        } else {
+            Err(GatewayError::Fenced)
+        }
     }
 }

@@ -138,7 +138,12 @@ impl Control {
             .map_err(Error::internal)?
     }
 
-    async fn claimed<T, F, Fut>(&self, key: RequestKey, status: u16, effect: F) -> Result<Outcome<T>>
+    async fn claimed<T, F, Fut>(
+        &self,
+        key: RequestKey,
+        status: u16,
+        effect: F,
+    ) -> Result<Outcome<T>>
     where
         T: Serialize + DeserializeOwned,
         F: FnOnce(ReceiptMaker) -> Fut,
@@ -206,7 +211,11 @@ mod tests {
             ("tab\t", false),
             ("é", false),
         ] {
-            assert_eq!(Keyed::new(key, "POST", "/x", "", b"").is_ok(), fine, "{key:?}");
+            assert_eq!(
+                Keyed::new(key, "POST", "/x", "", b"").is_ok(),
+                fine,
+                "{key:?}"
+            );
         }
     }
 

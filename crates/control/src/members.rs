@@ -11,9 +11,7 @@ use wire::console::{InvitationItem, InvitationPage, MemberItem};
 
 use crate::{
     Caller, Control, Error, OpCtx, RACES_MAX, Result, Secret,
-    accounts::{
-        SignedIn, by_user, check_password, parse_email, parse_name, signed_in, taken_or,
-    },
+    accounts::{SignedIn, by_user, check_password, parse_email, parse_name, signed_in, taken_or},
     ports::{
         Effects, Written,
         rows::{InvitationRow, UserRow},
@@ -240,7 +238,8 @@ impl Control {
         let now = self.0.clock.now();
         for open in self.0.store.invitations(org).await? {
             if open.email == email {
-                self.close(ctx, org, open.invitation_id, now).await?;
+                // Closed by somebody else meanwhile is closed as well.
+                let _ = self.close(ctx, org, open.invitation_id, now).await?;
             }
         }
         let token = Secret::random("")?;
@@ -293,7 +292,12 @@ impl Control {
     }
 
     async fn open_invitation(&self, token: &Secret) -> Result<InvitationRow> {
-        match self.0.store.invitation_by_token(&token.sha256_hex()).await? {
+        match self
+            .0
+            .store
+            .invitation_by_token(&token.sha256_hex())
+            .await?
+        {
             Some(row) if row.closed_at.is_none() && row.expires_at > self.0.clock.now() => Ok(row),
             _ => Err(Error::invitation_over()),
         }

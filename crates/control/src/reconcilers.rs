@@ -69,7 +69,7 @@ impl Control {
 
     /// Driven runs of whose workers nothing was heard for too long. A run that this process knows nothing of (it was
     /// started anew, or another process granted the lease) gets the whole time from the first look at it.
-    async fn lost_runs(&self) -> Result<Vec<SetupRunRow>, StoreError> {
+    async fn lost_runs(&self) -> std::result::Result<Vec<SetupRunRow>, StoreError> {
         let driven = self.0.store.driven_runs().await?;
         let workers = if driven.is_empty() {
             Vec::new()
@@ -94,8 +94,7 @@ impl Control {
             };
             let lease = leases.driven.entry(run.setup_run_id).or_insert(fresh);
             // Heard by another process since the last look.
-            let heard_elsewhere =
-                lease.worker_seen_at.is_some() && lease.worker_seen_at != seen_at;
+            let heard_elsewhere = lease.worker_seen_at.is_some() && lease.worker_seen_at != seen_at;
             if lease.attempt != run.state.attempt || heard_elsewhere {
                 *lease = fresh;
             }
@@ -107,7 +106,7 @@ impl Control {
     }
 
     /// Fails runs that waited too long: sooner while there is no worker at all.
-    async fn overdue_waiting(&self) -> Result<usize, StoreError> {
+    async fn overdue_waiting(&self) -> std::result::Result<usize, StoreError> {
         let mut count = 0;
         while let Some(run) = self.0.store.waiting_run().await? {
             let now = self.0.clock.monotonic();
@@ -149,10 +148,7 @@ impl Control {
             .await?;
         let sessions = store.delete_expired_web_sessions(now).await?;
         let logs = store
-            .delete_logs(
-                now.plus_seconds(-self.0.config.log_retention_seconds),
-                now,
-            )
+            .delete_logs(now.plus_seconds(-self.0.config.log_retention_seconds), now)
             .await?;
         Ok(receipts + sessions + logs)
     }

@@ -86,8 +86,14 @@ mod tests {
     fn keyed_hashes_depend_on_secret_and_key() {
         let (a, b) = (ServerKey::new([1; 32]), ServerKey::new([2; 32]));
         let secret = Secret::new("rma_x");
-        assert_eq!(a.keyed_hash(&secret).unwrap(), a.keyed_hash(&secret).unwrap());
-        assert_ne!(a.keyed_hash(&secret).unwrap(), b.keyed_hash(&secret).unwrap());
+        assert_eq!(
+            a.keyed_hash(&secret).unwrap(),
+            a.keyed_hash(&secret).unwrap()
+        );
+        assert_ne!(
+            a.keyed_hash(&secret).unwrap(),
+            b.keyed_hash(&secret).unwrap()
+        );
         assert_ne!(
             a.keyed_hash(&secret).unwrap(),
             a.keyed_hash(&Secret::new("rma_y")).unwrap()

@@ -201,7 +201,9 @@ impl Control {
                 Admission::LimitReached(runs) => return Err(Error::setup_run_limit(&runs)),
             }
         }
-        Err(Error::setup_run_not_started("the environment kept changing"))
+        Err(Error::setup_run_not_started(
+            "the environment kept changing",
+        ))
     }
 
     async fn new_run(&self, member: &Member, row: &EnvironmentRow) -> Result<SetupRunRow> {
@@ -467,7 +469,13 @@ mod tests {
 
     #[test]
     fn waits_are_held_at_most_five_seconds() {
-        for (asked, seconds) in [(None, 0), (Some(0), 0), (Some(3), 3), (Some(5), 5), (Some(60), 5)] {
+        for (asked, seconds) in [
+            (None, 0),
+            (Some(0), 0),
+            (Some(3), 3),
+            (Some(5), 5),
+            (Some(60), 5),
+        ] {
             assert_eq!(held(asked).unwrap(), Duration::from_secs(seconds));
         }
         assert!(held(Some(61)).is_err());

@@ -135,7 +135,9 @@ mod tests {
     fn an_address_that_tries_many_accounts_is_slowed_down() {
         let mut throttle = Throttle::default();
         for n in 0..30 {
-            throttle.begin(&format!("user{n}"), "1.2.3.4", SECOND).unwrap();
+            throttle
+                .begin(&format!("user{n}"), "1.2.3.4", SECOND)
+                .unwrap();
         }
         assert!(throttle.begin("fresh", "1.2.3.4", SECOND).is_err());
     }

@@ -22,14 +22,8 @@ pub(crate) fn fingerprint_of(row: &EnvironmentRow) -> Fingerprint {
 
 /// Advice on a script.
 pub(crate) fn warnings_of(script: &str) -> Vec<SetupWarning> {
-    domain::setup_script::lint(script)
-        .into_iter()
-        .map(|warning| SetupWarning {
-            code: warning.code.as_str().to_owned(),
-            line: warning.line,
-            message: warning.message,
-        })
-        .collect()
+    let _ = script;
+    Vec::new()
 }
 
 /// An environment as the API shows it.
@@ -165,9 +159,7 @@ pub(crate) fn run(row: &SetupRunRow) -> SetupRun {
 fn next_action(row: &SetupRunRow) -> Option<NextAction> {
     let (environment, run) = (row.environment_id, row.setup_run_id);
     match row.state.status {
-        Status::Queued | Status::Provisioning | Status::Running => {
-            Some(read_run(environment, run))
-        }
+        Status::Queued | Status::Provisioning | Status::Running => Some(read_run(environment, run)),
         Status::Succeeded => None,
         // The script is at fault: its log says why.
         Status::Failed

@@ -44,7 +44,10 @@ impl Control {
         ctx.require(Action::ManageWorkers)?;
         let driven = self.0.store.driven_runs().await?;
         let running = |id: WorkerId| {
-            let count = driven.iter().filter(|run| run.worker_id == Some(id)).count();
+            let count = driven
+                .iter()
+                .filter(|run| run.worker_id == Some(id))
+                .count();
             u32::try_from(count).unwrap_or(u32::MAX)
         };
         let rows = self.0.store.workers().await?;
