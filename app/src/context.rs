@@ -44,7 +44,7 @@ pub trait ConsoleSession: Send + Sync {
 #[derive(Clone)]
 pub struct AppContext {
     /// The application layer.
-    pub control: Arc<control::Control>,
+    pub control: control::Control,
     /// Who asks, and through which request.
     pub ctx: OpCtx,
     /// The browser's sign-in.
