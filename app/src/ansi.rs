@@ -52,9 +52,13 @@ impl Style {
     }
 
     fn apply(&mut self, parameters: &str) {
-        let mut codes = parameters
-            .split([';', ':'])
-            .map(|code| if code.is_empty() { Some(0) } else { code.parse::<u16>().ok() });
+        let mut codes = parameters.split([';', ':']).map(|code| {
+            if code.is_empty() {
+                Some(0)
+            } else {
+                code.parse::<u16>().ok()
+            }
+        });
         while let Some(code) = codes.next() {
             let Some(code) = code else { continue };
             match code {
@@ -175,32 +179,53 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Vec<(String, String)> {
-        spans(text).into_iter().map(|span| (span.class, span.text)).collect()
+        spans(text)
+            .into_iter()
+            .map(|span| (span.class, span.text))
+            .collect()
     }
 
     #[test]
     fn colours_become_classes() {
         for (text, want) in [
             ("plain", vec![("", "plain")]),
-            ("\u{1b}[31mred\u{1b}[0m x", vec![("sgr-1", "red"), ("", " x")]),
-            ("\u{1b}[1;92mok\u{1b}[m.", vec![("sgr-b sgr-10", "ok"), ("", ".")]),
+            (
+                "\u{1b}[31mred\u{1b}[0m x",
+                vec![("sgr-1", "red"), ("", " x")],
+            ),
+            (
+                "\u{1b}[1;92mok\u{1b}[m.",
+                vec![("sgr-b sgr-10", "ok"), ("", ".")],
+            ),
             ("\u{1b}[38;5;196mx", vec![("sgr-9", "x")]),
             ("\u{1b}[38;2;0;100;0mx", vec![("sgr-2", "x")]),
-            ("\u{1b}[48;5;21mx\u{1b}[49my", vec![("sgr-bg-4", "x"), ("", "y")]),
+            (
+                "\u{1b}[48;5;21mx\u{1b}[49my",
+                vec![("sgr-bg-4", "x"), ("", "y")],
+            ),
             ("\u{1b}[7mx", vec![("sgr-15 sgr-bg-7", "x")]),
             ("a\u{1b}[2Kb", vec![("", "ab")]),
             ("a\u{1b}[31", vec![("", "a")]),
             ("\u{1b}[31m\u{1b}[39mx", vec![("", "x")]),
             ("", vec![]),
         ] {
-            let want: Vec<(String, String)> = want.iter().map(|(c, t)| ((*c).to_owned(), (*t).to_owned())).collect();
+            let want: Vec<(String, String)> = want
+                .iter()
+                .map(|(c, t)| ((*c).to_owned(), (*t).to_owned()))
+                .collect();
             assert_eq!(shown(text), want, "{text:?}");
         }
     }
 
     #[test]
     fn greys_and_nonsense_are_harmless() {
-        for text in ["\u{1b}[38;5mx", "\u{1b}[38;2;1mx", "\u{1b}[999;;mx", "\u{1b}]0;titlex", "\u{1b}[38;5;999mx"] {
+        for text in [
+            "\u{1b}[38;5mx",
+            "\u{1b}[38;2;1mx",
+            "\u{1b}[999;;mx",
+            "\u{1b}]0;titlex",
+            "\u{1b}[38;5;999mx",
+        ] {
             assert!(plain(text).ends_with('x'), "{text:?}");
         }
         assert_eq!(plain("\u{1b}[31ma\u{1b}[0mb"), "ab");

@@ -71,7 +71,7 @@ pub fn bytes(count: u64) -> String {
         tenths /= 1_024;
         unit += 1;
     }
-    if tenths % 10 == 0 || tenths >= 1_000 {
+    if tenths.is_multiple_of(10) || tenths >= 1_000 {
         format!("{} {}", tenths / 10, UNITS[unit])
     } else {
         format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
@@ -80,7 +80,11 @@ pub fn bytes(count: u64) -> String {
 
 /// `1 line`, `1,234 lines`.
 pub fn count(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+    format!(
+        "{} {}",
+        grouped(number),
+        if number == 1 { one } else { many }
+    )
 }
 
 /// `1,234,567`.
@@ -116,7 +120,13 @@ mod tests {
 
     #[test]
     fn clocks() {
-        for (ms, text) in [(0, "0:00"), (41_900, "0:41"), (723_000, "12:03"), (3_723_000, "1:02:03"), (-5, "0:00")] {
+        for (ms, text) in [
+            (0, "0:00"),
+            (41_900, "0:41"),
+            (723_000, "12:03"),
+            (3_723_000, "1:02:03"),
+            (-5, "0:00"),
+        ] {
             assert_eq!(clock(ms), text);
         }
     }

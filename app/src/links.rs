@@ -95,7 +95,10 @@ mod tests {
     #[test]
     fn a_wanted_page_survives_signing_in() {
         for (next, link) in [
-            (Some("/environments?query=a&x=1"), "/sign-in?next=/environments%3Fquery%3Da%26x%3D1"),
+            (
+                Some("/environments?query=a&x=1"),
+                "/sign-in?next=/environments%3Fquery%3Da%26x%3D1",
+            ),
             (Some("//evil.example"), "/sign-in"),
             (Some("/"), "/sign-in"),
             (None, "/sign-in"),

@@ -7,10 +7,10 @@ use leptos_meta::{Title, provide_meta_context};
 #[cfg(feature = "ssr")]
 pub fn shell(options: LeptosOptions) -> impl IntoView {
     use leptos_meta::{HashedStylesheet, MetaTags};
-    let parts = use_context::<axum::http::request::Parts>();
+    let parts = use_context::<http::request::Parts>();
     let theme = parts
         .as_ref()
-        .and_then(|parts| parts.headers.get(axum::http::header::COOKIE)?.to_str().ok())
+        .and_then(|parts| parts.headers.get(http::header::COOKIE)?.to_str().ok())
         .map_or_else(Default::default, crate::theme::Theme::from_cookies);
     set_content_security_policy();
     view! {
@@ -35,11 +35,10 @@ pub fn shell(options: LeptosOptions) -> impl IntoView {
 /// The page's policy: only our own files, scripts by this answer's nonce, wasm, nothing inline.
 #[cfg(feature = "ssr")]
 fn set_content_security_policy() {
-    use axum::http::{HeaderValue, header};
-    let (Some(nonce), Some(options)) = (
-        leptos::nonce::use_nonce(),
-        use_context::<leptos_axum::ResponseOptions>(),
-    ) else {
+    use http::{HeaderValue, header};
+    use leptos::nonce::use_nonce;
+    let (Some(nonce), Some(options)) = (use_nonce(), use_context::<leptos_axum::ResponseOptions>())
+    else {
         return;
     };
     let policy = format!(

@@ -56,7 +56,10 @@ impl Theme {
 
     /// The `Set-Cookie` text, for a year. Not `HttpOnly`: the page sets it too, without asking the server.
     pub fn cookie(self) -> String {
-        format!("{COOKIE}={}; Path=/; Max-Age=31536000; SameSite=Lax", self.word())
+        format!(
+            "{COOKIE}={}; Path=/; Max-Age=31536000; SameSite=Lax",
+            self.word()
+        )
     }
 }
 

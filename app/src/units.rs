@@ -34,7 +34,11 @@ fn scaled(text: &str, factor: f64) -> Result<u32, String> {
         .map_err(|_| "Write a number, such as 2 or 0.5.".to_owned())?;
     let scaled = (number * factor).round();
     if scaled.is_finite() && (0.0..=4_000_000_000.0).contains(&scaled) {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was just checked")]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the range was just checked"
+        )]
         Ok(scaled as u32)
     } else {
         Err("Write a number, such as 2 or 0.5.".to_owned())

@@ -54,7 +54,12 @@ pub async fn invite(email: String, role: Role) -> Result<String, AppError> {
 pub async fn withdraw_invitation(invitation_id: InvitationId) -> Result<(), AppError> {
     use super::door;
     let app = door::member()?;
-    door::answer(&app.ctx, app.control.withdraw_invitation(&app.ctx, invitation_id).await)
+    door::answer(
+        &app.ctx,
+        app.control
+            .withdraw_invitation(&app.ctx, invitation_id)
+            .await,
+    )
 }
 
 /// Changes a member's role.
@@ -62,7 +67,11 @@ pub async fn withdraw_invitation(invitation_id: InvitationId) -> Result<(), AppE
 pub async fn change_role(user_id: UserId, role: Role) -> Result<(), AppError> {
     use super::door;
     let app = door::member()?;
-    door::answer(&app.ctx, app.control.change_role(&app.ctx, user_id, role).await).map(|_| ())
+    door::answer(
+        &app.ctx,
+        app.control.change_role(&app.ctx, user_id, role).await,
+    )
+    .map(|_| ())
 }
 
 /// Removes a member.

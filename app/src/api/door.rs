@@ -1,7 +1,7 @@
 //! The server's side of a server function: context, status, log, redirects (ssr only).
 
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use control::{Caller, OpCtx};
+use http::{HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use leptos::prelude::use_context;
 use leptos_axum::ResponseOptions;
 use wire::error::{ApiError, Code};
@@ -44,7 +44,9 @@ pub fn answer<T>(ctx: &OpCtx, result: control::Result<T>) -> Result<T, AppError>
 }
 
 fn name_request(error: &mut ApiError, ctx: &OpCtx) {
-    error.details.insert("requestId".to_owned(), ctx.request_id.clone().into());
+    error
+        .details
+        .insert("requestId".to_owned(), ctx.request_id.clone().into());
 }
 
 /// Sets the answer's status, but never that of a plain form post: it would replace the redirect, and show raw JSON.
@@ -65,9 +67,10 @@ fn set_status(error: &ApiError) {
 
 /// Says that the page which is being rendered does not exist, or must not be seen.
 pub fn set_page_status(code: Code) {
-    if let (Some(options), Ok(status)) =
-        (use_context::<ResponseOptions>(), StatusCode::from_u16(code.status()))
-    {
+    if let (Some(options), Ok(status)) = (
+        use_context::<ResponseOptions>(),
+        StatusCode::from_u16(code.status()),
+    ) {
         options.set_status(status);
     }
 }
@@ -86,9 +89,10 @@ pub fn is_plain_form_post() -> bool {
 
 /// Adds a header to the answer.
 pub fn append_header(name: HeaderName, value: &str) {
-    if let (Some(options), Ok(value)) =
-        (use_context::<ResponseOptions>(), HeaderValue::from_str(value))
-    {
+    if let (Some(options), Ok(value)) = (
+        use_context::<ResponseOptions>(),
+        HeaderValue::from_str(value),
+    ) {
         options.append_header(name, value);
     }
 }
@@ -102,7 +106,9 @@ fn sign_in_path() -> String {
         // A server function: back to the page that called it.
         let referer = parts.headers.get(header::REFERER)?.to_str().ok()?;
         let after_scheme = referer.split_once("://")?.1;
-        after_scheme.find('/').map(|at| after_scheme[at..].to_owned())
+        after_scheme
+            .find('/')
+            .map(|at| after_scheme[at..].to_owned())
     });
     crate::links::sign_in(wanted.as_deref())
 }

@@ -67,7 +67,10 @@ pub struct Saved {
 pub async fn load_environments(query: String, sort: Sort) -> Result<TablePage, AppError> {
     use super::door;
     let app = door::member()?;
-    let table = door::answer(&app.ctx, app.control.environments_table(&app.ctx, &query, sort).await)?;
+    let table = door::answer(
+        &app.ctx,
+        app.control.environments_table(&app.ctx, &query, sort).await,
+    )?;
     let templates = if table.total == 0 && table.may.change {
         door::answer(&app.ctx, app.control.new_environment_page(&app.ctx).await)?.templates
     } else {
@@ -85,18 +88,27 @@ pub async fn load_environments(query: String, sort: Sort) -> Result<TablePage, A
 pub async fn follow_environments() -> Result<ByteStream<AppError>, AppError> {
     use super::{door, setup_runs::json_lines};
     let app = door::member()?;
-    let news = door::answer(&app.ctx, app.control.follow_environments(app.ctx.clone()).await)?;
+    let news = door::answer(
+        &app.ctx,
+        app.control.follow_environments(app.ctx.clone()).await,
+    )?;
     Ok(json_lines(news))
 }
 
 /// The create page, filled from a template, from an environment, or from a refused form.
 #[server(prefix = "/fn", endpoint = "new-environment")]
-pub async fn load_new_environment(template: Option<String>, from: Option<String>) -> Result<CreatePage, AppError> {
+pub async fn load_new_environment(
+    template: Option<String>,
+    from: Option<String>,
+) -> Result<CreatePage, AppError> {
     use super::door;
     let app = door::member()?;
     let page = door::answer(&app.ctx, app.control.new_environment_page(&app.ctx).await)?;
     let copied = match from.and_then(|id| id.parse::<EnvironmentId>().ok()) {
-        Some(id) => Some(door::answer(&app.ctx, app.control.get_environment(&app.ctx, id).await)?),
+        Some(id) => Some(door::answer(
+            &app.ctx,
+            app.control.get_environment(&app.ctx, id).await,
+        )?),
         None => None,
     };
     let chosen = template.and_then(|id| page.templates.iter().find(|t| t.id == id).cloned());
@@ -138,15 +150,30 @@ pub async fn load_environment(id: EnvironmentId) -> Result<EditPage, AppError> {
 /// Creates an environment from the form; `then` is `test` for *Save and test setup*. `key` makes a repeated post one
 /// environment.
 #[server(name = CreateEnvironment, prefix = "/fn", endpoint = "create-environment")]
-pub async fn create_environment(draft: Draft, key: String, #[server(default)] then: String) -> Result<Saved, AppError> {
+pub async fn create_environment(
+    draft: Draft,
+    key: String,
+    #[server(default)] then: String,
+) -> Result<Saved, AppError> {
     use super::door;
     let app = door::member()?;
     let body = keep_on_refusal(&app, NEW_DRAFT, &draft, draft.create_body()).await?;
     let keyed = door::answer(
         &app.ctx,
-        control::Keyed::new(&key, "POST", "console/environments", "", body.to_string().as_bytes()),
+        control::Keyed::new(
+            &key,
+            "POST",
+            "console/environments",
+            "",
+            body.to_string().as_bytes(),
+        ),
     )?;
-    let created = door::answer(&app.ctx, app.control.create_environment(&app.ctx, &body, Some(keyed)).await);
+    let created = door::answer(
+        &app.ctx,
+        app.control
+            .create_environment(&app.ctx, &body, Some(keyed))
+            .await,
+    );
     let created = keep_on_refusal(&app, NEW_DRAFT, &draft, created).await?;
     let saved = test_if_asked(&app, created.value.environment_id, &then, &key).await;
     leptos_axum::redirect(&saved_path(&saved));
@@ -183,7 +210,12 @@ pub async fn save_environment(
 pub async fn delete_environment(environment_id: EnvironmentId) -> Result<(), AppError> {
     use super::door;
     let app = door::member()?;
-    door::answer(&app.ctx, app.control.delete_environment(&app.ctx, environment_id).await)?;
+    door::answer(
+        &app.ctx,
+        app.control
+            .delete_environment(&app.ctx, environment_id)
+            .await,
+    )?;
     leptos_axum::redirect(crate::links::ENVIRONMENTS);
     Ok(())
 }
@@ -215,7 +247,12 @@ async fn take_draft(app: &super::door::AppContext, name: &str) -> Result<Option<
 
 /// Starts the setup test that *Save and test setup* asks for. The save stands whether or not the test could start.
 #[cfg(feature = "ssr")]
-async fn test_if_asked(app: &super::door::AppContext, id: EnvironmentId, then: &str, key: &str) -> Saved {
+async fn test_if_asked(
+    app: &super::door::AppContext,
+    id: EnvironmentId,
+    then: &str,
+    key: &str,
+) -> Saved {
     let not_tested = if then == "test" {
         super::setup_runs::start(app, id, key).await.err()
     } else {

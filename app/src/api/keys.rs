@@ -24,7 +24,11 @@ pub async fn load_keys(everyones: bool) -> Result<KeysPage, AppError> {
     use super::door;
     use control::api_keys::Whose;
     let app = door::member()?;
-    let whose = if everyones { Whose::Everyones } else { Whose::Mine };
+    let whose = if everyones {
+        Whose::Everyones
+    } else {
+        Whose::Mine
+    };
     let keys = door::answer(&app.ctx, app.control.api_keys(&app.ctx, whose).await)?;
     let role = match &app.ctx.caller {
         control::Caller::Member(member) => member.role,
@@ -36,7 +40,11 @@ pub async fn load_keys(everyones: bool) -> Result<KeysPage, AppError> {
 
 /// Makes a key; the answer holds its secret, which is shown once.
 #[server(name = CreateKey, prefix = "/fn", endpoint = "create-key")]
-pub async fn create_key(name: String, role: Role, #[server(default)] expires_in_days: String) -> Result<String, AppError> {
+pub async fn create_key(
+    name: String,
+    role: Role,
+    #[server(default)] expires_in_days: String,
+) -> Result<String, AppError> {
     use super::door;
     let app = door::member()?;
     let request = control::api_keys::ApiKeyRequest {
@@ -44,7 +52,10 @@ pub async fn create_key(name: String, role: Role, #[server(default)] expires_in_
         role,
         expires_in_days: crate::draft::optional_number(&expires_in_days, "expires_in_days")?,
     };
-    let made = door::answer(&app.ctx, app.control.create_api_key(&app.ctx, request).await)?;
+    let made = door::answer(
+        &app.ctx,
+        app.control.create_api_key(&app.ctx, request).await,
+    )?;
     let secret = made.secret.expose().to_owned();
     if door::is_plain_form_post() {
         app.session.put_note("key", secret.clone()).await?;
@@ -57,5 +68,8 @@ pub async fn create_key(name: String, role: Role, #[server(default)] expires_in_
 pub async fn revoke_key(api_key_id: ApiKeyId) -> Result<(), AppError> {
     use super::door;
     let app = door::member()?;
-    door::answer(&app.ctx, app.control.revoke_api_key(&app.ctx, api_key_id).await)
+    door::answer(
+        &app.ctx,
+        app.control.revoke_api_key(&app.ctx, api_key_id).await,
+    )
 }

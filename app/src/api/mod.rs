@@ -6,10 +6,30 @@ use serde::{Deserialize, Serialize};
 use server_fn::{codec::JsonEncoding, error::ServerFnErrorErr};
 use wire::error::{ApiError, Code};
 
+#[allow(
+    missing_docs,
+    reason = "the server macro makes a field of each argument"
+)]
 pub mod admin;
+#[allow(
+    missing_docs,
+    reason = "the server macro makes a field of each argument"
+)]
 pub mod environments;
+#[allow(
+    missing_docs,
+    reason = "the server macro makes a field of each argument"
+)]
 pub mod keys;
+#[allow(
+    missing_docs,
+    reason = "the server macro makes a field of each argument"
+)]
 pub mod setup_runs;
+#[allow(
+    missing_docs,
+    reason = "the server macro makes a field of each argument"
+)]
 pub mod signing;
 
 #[cfg(feature = "ssr")]
@@ -52,7 +72,11 @@ impl AppError {
 
     /// Rejected fields as `(path, message)`, from `details.issues`.
     pub fn issues(&self) -> Vec<(String, String)> {
-        let lines = self.0.details.get("issues").and_then(|value| value.as_array());
+        let lines = self
+            .0
+            .details
+            .get("issues")
+            .and_then(|value| value.as_array());
         lines
             .into_iter()
             .flatten()
@@ -108,7 +132,10 @@ impl FromServerFnError for AppError {
                     Code::ServiceUnavailable,
                     "The server could not be reached. Check your connection, then try again.",
                 );
-                error.0.details.insert("unreachable".to_owned(), true.into());
+                error
+                    .0
+                    .details
+                    .insert("unreachable".to_owned(), true.into());
                 error
             }
             ServerFnErrorErr::Args(_) | ServerFnErrorErr::MissingArg(_) => Self::new(
@@ -134,7 +161,10 @@ mod tests {
 
     fn refused(lines: &[&str]) -> AppError {
         let mut error = AppError::new(Code::InvalidRequest, "no");
-        error.0.details.insert("issues".to_owned(), serde_json::json!(lines));
+        error
+            .0
+            .details
+            .insert("issues".to_owned(), serde_json::json!(lines));
         error
     }
 

@@ -27,17 +27,26 @@ pub struct RunLogPage {
 
 /// Starts a setup run; `key` makes a repeated post one run.
 #[server(name = TestSetup, prefix = "/fn", endpoint = "test-setup")]
-pub async fn test_setup(environment_id: EnvironmentId, key: String) -> Result<SetupRunId, AppError> {
+pub async fn test_setup(
+    environment_id: EnvironmentId,
+    key: String,
+) -> Result<SetupRunId, AppError> {
     let app = super::door::member()?;
     start(&app, environment_id, &key).await
 }
 
 /// Asks for a run to be stopped.
 #[server(name = CancelRun, prefix = "/fn", endpoint = "cancel-run")]
-pub async fn cancel_run(environment_id: EnvironmentId, setup_run_id: SetupRunId) -> Result<(), AppError> {
+pub async fn cancel_run(
+    environment_id: EnvironmentId,
+    setup_run_id: SetupRunId,
+) -> Result<(), AppError> {
     use super::door;
     let app = door::member()?;
-    let cancelled = app.control.cancel_setup_run(&app.ctx, environment_id, setup_run_id).await;
+    let cancelled = app
+        .control
+        .cancel_setup_run(&app.ctx, environment_id, setup_run_id)
+        .await;
     door::answer(&app.ctx, cancelled).map(|_| ())
 }
 
@@ -46,15 +55,26 @@ pub async fn cancel_run(environment_id: EnvironmentId, setup_run_id: SetupRunId)
 pub async fn load_recent_runs(environment_id: EnvironmentId) -> Result<Vec<RunItem>, AppError> {
     use super::door;
     let app = door::member()?;
-    door::answer(&app.ctx, app.control.recent_runs(&app.ctx, environment_id).await)
+    door::answer(
+        &app.ctx,
+        app.control.recent_runs(&app.ctx, environment_id).await,
+    )
 }
 
 /// One run's own page. Lines from `from` on are rendered by the server; 0: the end of the log.
 #[server(prefix = "/fn", endpoint = "run")]
-pub async fn load_run(environment_id: EnvironmentId, setup_run_id: SetupRunId) -> Result<RunLogPage, AppError> {
+pub async fn load_run(
+    environment_id: EnvironmentId,
+    setup_run_id: SetupRunId,
+) -> Result<RunLogPage, AppError> {
     use super::door;
     let app = door::member()?;
-    let page = door::answer(&app.ctx, app.control.run_page(&app.ctx, environment_id, setup_run_id).await)?;
+    let page = door::answer(
+        &app.ctx,
+        app.control
+            .run_page(&app.ctx, environment_id, setup_run_id)
+            .await,
+    )?;
     let lines = log_tail(&app, &page.run).await?;
     Ok(RunLogPage {
         page,
@@ -106,7 +126,10 @@ pub(super) async fn start(
     use super::door;
     let path = format!("console/environments/{environment_id}/setup-runs");
     let keyed = door::answer(&app.ctx, control::Keyed::new(key, "POST", &path, "", b""))?;
-    let started = app.control.start_setup_run(&app.ctx, environment_id, Some(keyed)).await;
+    let started = app
+        .control
+        .start_setup_run(&app.ctx, environment_id, Some(keyed))
+        .await;
     door::answer(&app.ctx, started).map(|run| run.value.setup_run_id)
 }
 

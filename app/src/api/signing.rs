@@ -52,19 +52,35 @@ pub async fn set_up(
         display_name,
         password: password.into(),
     };
-    let signed = door::answer(&app.ctx, app.control.bootstrap(&app.ctx, &token.into(), first).await)?;
-    app.session.sign_in(signed.member.user_id, signed.session_epoch).await?;
+    let signed = door::answer(
+        &app.ctx,
+        app.control.bootstrap(&app.ctx, &token.into(), first).await,
+    )?;
+    app.session
+        .sign_in(signed.member.user_id, signed.session_epoch)
+        .await?;
     leptos_axum::redirect(crate::links::ENVIRONMENTS);
     Ok(())
 }
 
 /// Signs in and goes where the reader wanted to go.
 #[server(name = SignIn, prefix = "/fn", endpoint = "sign-in")]
-pub async fn sign_in(email: String, password: String, #[server(default)] next: String) -> Result<(), AppError> {
+pub async fn sign_in(
+    email: String,
+    password: String,
+    #[server(default)] next: String,
+) -> Result<(), AppError> {
     use super::door;
     let app = door::app_context()?;
-    let signed = door::answer(&app.ctx, app.control.sign_in(&app.ctx, &email, &password.into()).await)?;
-    app.session.sign_in(signed.member.user_id, signed.session_epoch).await?;
+    let signed = door::answer(
+        &app.ctx,
+        app.control
+            .sign_in(&app.ctx, &email, &password.into())
+            .await,
+    )?;
+    app.session
+        .sign_in(signed.member.user_id, signed.session_epoch)
+        .await?;
     leptos_axum::redirect(crate::links::local(&next).unwrap_or(crate::links::ENVIRONMENTS));
     Ok(())
 }
@@ -88,7 +104,11 @@ pub async fn load_invitation(token: String) -> Result<InvitationPage, AppError> 
 
 /// Accepts an invitation and signs in.
 #[server(name = AcceptInvitation, prefix = "/fn", endpoint = "accept-invitation")]
-pub async fn accept_invitation(token: String, display_name: String, password: String) -> Result<(), AppError> {
+pub async fn accept_invitation(
+    token: String,
+    display_name: String,
+    password: String,
+) -> Result<(), AppError> {
     use super::door;
     let app = door::app_context()?;
     let accepted = app
@@ -96,7 +116,9 @@ pub async fn accept_invitation(token: String, display_name: String, password: St
         .accept_invitation(&app.ctx, &token.into(), &display_name, &password.into())
         .await;
     let signed = door::answer(&app.ctx, accepted)?;
-    app.session.sign_in(signed.member.user_id, signed.session_epoch).await?;
+    app.session
+        .sign_in(signed.member.user_id, signed.session_epoch)
+        .await?;
     leptos_axum::redirect(crate::links::ENVIRONMENTS);
     Ok(())
 }
@@ -106,7 +128,10 @@ pub async fn accept_invitation(token: String, display_name: String, password: St
 pub async fn change_password(current: String, new: String) -> Result<(), AppError> {
     use super::door;
     let app = door::member()?;
-    let changed = app.control.change_password(&app.ctx, &current.into(), &new.into()).await;
+    let changed = app
+        .control
+        .change_password(&app.ctx, &current.into(), &new.into())
+        .await;
     let epoch = door::answer(&app.ctx, changed)?;
     keep_signed_in(&app, epoch).await
 }
@@ -125,14 +150,17 @@ pub async fn sign_out_everywhere() -> Result<(), AppError> {
 pub async fn change_display_name(name: String) -> Result<(), AppError> {
     use super::door;
     let app = door::member()?;
-    door::answer(&app.ctx, app.control.change_display_name(&app.ctx, &name).await)
+    door::answer(
+        &app.ctx,
+        app.control.change_display_name(&app.ctx, &name).await,
+    )
 }
 
 /// Chooses the colour scheme: `light`, `dark`, or `system`.
 #[server(name = ChooseTheme, prefix = "/fn", endpoint = "theme")]
 pub async fn choose_theme(theme: String) -> Result<(), AppError> {
-    use super::door;
-    door::append_header(axum::http::header::SET_COOKIE, &crate::theme::Theme::parse(&theme).cookie());
+    use http::header::SET_COOKIE;
+    super::door::append_header(SET_COOKIE, &crate::theme::Theme::parse(&theme).cookie());
     Ok(())
 }
 

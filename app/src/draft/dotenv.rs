@@ -32,11 +32,15 @@ pub fn parse_dotenv(text: &str) -> Result<BTreeMap<String, String>, String> {
                 let body = &value_at.trim_start_matches([' ', '\t'])[1..];
                 let (value, left) = quoted(body, quote)
                     .ok_or_else(|| format!("Line {number}: the quote of {name} is not closed."))?;
-                number += value_at[..value_at.len() - left.len()].matches('\n').count();
+                number += value_at[..value_at.len() - left.len()]
+                    .matches('\n')
+                    .count();
                 let (same_line, left) = left.split_once('\n').unwrap_or((left, ""));
                 let behind = same_line.trim();
                 if !behind.is_empty() && !behind.starts_with('#') {
-                    return Err(format!("Line {number}: there is text behind the closing quote of {name}."));
+                    return Err(format!(
+                        "Line {number}: there is text behind the closing quote of {name}."
+                    ));
                 }
                 (value, left)
             }

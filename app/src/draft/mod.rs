@@ -111,12 +111,22 @@ impl Draft {
             privileged: switch(environment.privileged),
             cpu: unless_zero(resources.cpu_milli, milli_as_cpus),
             memory: unless_zero(resources.memory_mib, mib_as_gib),
-            accelerator: resources.accelerator.as_ref().map(|a| a.name.clone()).unwrap_or_default(),
-            placement: resources.placement.as_ref().map(|p| p.providers.join(",")).unwrap_or_default(),
+            accelerator: resources
+                .accelerator
+                .as_ref()
+                .map(|a| a.name.clone())
+                .unwrap_or_default(),
+            placement: resources
+                .placement
+                .as_ref()
+                .map(|p| p.providers.join(","))
+                .unwrap_or_default(),
             life: unless_zero(resources.timeout_seconds, |n| n.to_string()),
             disk: unless_zero(environment.pvc_size_gi, |n| n.to_string()),
             idle_stop: unless_zero(environment.idle_stop_after_seconds, |n| n.to_string()),
-            stopped_delete: unless_zero(environment.stopped_delete_after_seconds, |n| n.to_string()),
+            stopped_delete: unless_zero(environment.stopped_delete_after_seconds, |n| {
+                n.to_string()
+            }),
             computer_use: switch(environment.computer_use),
             // The server sets the port of computer use by itself.
             http_port: if environment.computer_use {
@@ -130,9 +140,15 @@ impl Draft {
                 .iter()
                 .map(|mount| format!("{} {}\n", mount.source, mount.mount_path))
                 .collect(),
-            metadata: environment.metadata.as_ref().map(pretty).unwrap_or_default(),
+            metadata: environment
+                .metadata
+                .as_ref()
+                .map(pretty)
+                .unwrap_or_default(),
             script: environment.setup.script.clone(),
-            setup_timeout: unless_zero(environment.setup.timeout_seconds.unwrap_or(0), |n| n.to_string()),
+            setup_timeout: unless_zero(environment.setup.timeout_seconds.unwrap_or(0), |n| {
+                n.to_string()
+            }),
         }
     }
 
@@ -149,8 +165,14 @@ impl Draft {
     pub fn from_template(template: &EnvironmentTemplate) -> Self {
         let body = &template.definition;
         let number = |path: &str| body.pointer(path).and_then(Value::as_u64).unwrap_or(0);
-        let text = |path: &str| body.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let seconds = |path: &str| unless_zero(u32::try_from(number(path)).unwrap_or(0), |n| n.to_string());
+        let text = |path: &str| {
+            body.pointer(path)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let seconds =
+            |path: &str| unless_zero(u32::try_from(number(path)).unwrap_or(0), |n| n.to_string());
         let blank = Self::blank();
         let (internet, rules) = match body.get("network_policy") {
             Some(policy) => show_policy(policy),
@@ -163,14 +185,30 @@ impl Draft {
             name: String::new(),
             internet,
             rules,
-            privileged: switch(body.get("privileged").and_then(Value::as_bool).unwrap_or(false)),
+            privileged: switch(
+                body.get("privileged")
+                    .and_then(Value::as_bool)
+                    .unwrap_or(false),
+            ),
             cpu: if accelerator.is_empty() {
-                or(unless_zero(u32::try_from(number("/resources/cpu_milli")).unwrap_or(0), milli_as_cpus), blank.cpu)
+                or(
+                    unless_zero(
+                        u32::try_from(number("/resources/cpu_milli")).unwrap_or(0),
+                        milli_as_cpus,
+                    ),
+                    blank.cpu,
+                )
             } else {
                 String::new()
             },
             memory: if accelerator.is_empty() {
-                or(unless_zero(u32::try_from(number("/resources/memory_mib")).unwrap_or(0), mib_as_gib), blank.memory)
+                or(
+                    unless_zero(
+                        u32::try_from(number("/resources/memory_mib")).unwrap_or(0),
+                        mib_as_gib,
+                    ),
+                    blank.memory,
+                )
             } else {
                 String::new()
             },
@@ -179,7 +217,11 @@ impl Draft {
             disk: or(seconds("/pvc_size_gi"), blank.disk),
             idle_stop: seconds("/idle_stop_after_seconds"),
             stopped_delete: seconds("/stopped_delete_after_seconds"),
-            computer_use: switch(body.get("computer_use").and_then(Value::as_bool).unwrap_or(false)),
+            computer_use: switch(
+                body.get("computer_use")
+                    .and_then(Value::as_bool)
+                    .unwrap_or(false),
+            ),
             env_vars: body
                 .get("env_vars")
                 .and_then(|vars| serde_json::from_value(vars.clone()).ok())
@@ -203,7 +245,10 @@ impl Draft {
         if let Some((id, revision)) = self.template.trim().split_once('@')
             && let Ok(revision) = revision.parse::<i64>()
         {
-            body.insert("template".to_owned(), json!({"id": id, "revision": revision}));
+            body.insert(
+                "template".to_owned(),
+                json!({"id": id, "revision": revision}),
+            );
         }
         if body.get("metadata").is_some_and(Value::is_null) {
             body.remove("metadata");
@@ -236,12 +281,28 @@ impl Draft {
             })
         };
         let cpu = read(&self.cpu, "resources.cpu_milli", to_milli(&self.cpu));
-        let memory = read(&self.memory, "resources.memory_mib", gib_to_mib(&self.memory));
+        let memory = read(
+            &self.memory,
+            "resources.memory_mib",
+            gib_to_mib(&self.memory),
+        );
         let life = read(&self.life, "resources.timeout_seconds", whole(&self.life));
         let disk = read(&self.disk, "pvc_size_gi", whole(&self.disk));
-        let idle = read(&self.idle_stop, "idle_stop_after_seconds", whole(&self.idle_stop));
-        let kept = read(&self.stopped_delete, "stopped_delete_after_seconds", whole(&self.stopped_delete));
-        let timeout = read(&self.setup_timeout, "setup.timeout_seconds", whole(&self.setup_timeout));
+        let idle = read(
+            &self.idle_stop,
+            "idle_stop_after_seconds",
+            whole(&self.idle_stop),
+        );
+        let kept = read(
+            &self.stopped_delete,
+            "stopped_delete_after_seconds",
+            whole(&self.stopped_delete),
+        );
+        let timeout = read(
+            &self.setup_timeout,
+            "setup.timeout_seconds",
+            whole(&self.setup_timeout),
+        );
         let port = read(&self.http_port, "http_port", whole(&self.http_port));
         let env_vars = parse_dotenv(&self.env_vars).unwrap_or_else(|message| {
             issues.push(format!("env_vars: {message}"));
@@ -251,7 +312,9 @@ impl Draft {
             "" => Value::Null,
             text => serde_json::from_str::<Map<String, Value>>(text).map_or_else(
                 |error| {
-                    issues.push(format!("metadata: Write a JSON object, such as {{\"team\": \"data\"}}: {error}."));
+                    issues.push(format!(
+                        "metadata: Write a JSON object, such as {{\"team\": \"data\"}}: {error}."
+                    ));
                     Value::Null
                 },
                 Value::Object,
@@ -276,7 +339,12 @@ impl Draft {
             );
         }
         insert_unless_zero(&mut resources, "timeout_seconds", life);
-        let places: Vec<&str> = self.placement.split(',').map(str::trim).filter(|p| !p.is_empty()).collect();
+        let places: Vec<&str> = self
+            .placement
+            .split(',')
+            .map(str::trim)
+            .filter(|p| !p.is_empty())
+            .collect();
         if !places.is_empty() {
             resources.insert("placement".to_owned(), json!({"providers": places}));
         }
@@ -311,10 +379,12 @@ impl Draft {
     pub fn policy(&self) -> Value {
         match self.internet.as_str() {
             INTERNET_ENABLED => json!({}),
-            INTERNET_HOSTS => json!({"version": "v1", "rules": parse_rules(&self.rules).iter().map(|rule| json!({
+            INTERNET_HOSTS => {
+                json!({"version": "v1", "rules": parse_rules(&self.rules).iter().map(|rule| json!({
                 "match": {"host_glob": rule.host},
                 "action": {"type": if rule.allow { "allow" } else { "deny" }},
-            })).collect::<Vec<_>>()}),
+            })).collect::<Vec<_>>()})
+            }
             _ => json!({"version": "v1", "rules": []}),
         }
     }
@@ -328,7 +398,9 @@ pub fn optional_number(text: &str, path: &str) -> Result<Option<u32>, AppError> 
     if text.trim().is_empty() {
         return Ok(None);
     }
-    whole(text).map(Some).map_err(|message| unreadable(vec![format!("{path}: {message}")]))
+    whole(text)
+        .map(Some)
+        .map_err(|message| unreadable(vec![format!("{path}: {message}")]))
 }
 
 /// Whether a switch's input says on.
@@ -350,7 +422,11 @@ fn switch(on: bool) -> String {
 }
 
 fn unless_zero(number: u32, show: impl Fn(u32) -> String) -> String {
-    if number == 0 { String::new() } else { show(number) }
+    if number == 0 {
+        String::new()
+    } else {
+        show(number)
+    }
 }
 
 fn insert_unless_zero(map: &mut Map<String, Value>, name: &str, number: u32) {
@@ -360,7 +436,9 @@ fn insert_unless_zero(map: &mut Map<String, Value>, name: &str, number: u32) {
 }
 
 fn whole(text: &str) -> Result<u32, String> {
-    text.trim().parse().map_err(|_| "Write a whole number, or leave it empty for the default.".to_owned())
+    text.trim()
+        .parse()
+        .map_err(|_| "Write a whole number, or leave it empty for the default.".to_owned())
 }
 
 fn pretty(metadata: &Map<String, Value>) -> String {
@@ -378,7 +456,11 @@ fn show_policy(policy: &Value) -> (String, String) {
         .iter()
         .map(|rule| RuleLine {
             allow: rule.pointer("/action/type").and_then(Value::as_str) != Some("deny"),
-            host: rule.pointer("/match/host_glob").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            host: rule
+                .pointer("/match/host_glob")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
         })
         .collect();
     (INTERNET_HOSTS.to_owned(), show_rules(&lines))
@@ -389,9 +471,9 @@ fn parse_mounts(text: &str) -> Result<Vec<Value>, String> {
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .map(|line| {
-            let (source, path) = line
-                .split_once(char::is_whitespace)
-                .ok_or_else(|| format!("Write each mount as its source, a blank, and its path: {line}"))?;
+            let (source, path) = line.split_once(char::is_whitespace).ok_or_else(|| {
+                format!("Write each mount as its source, a blank, and its path: {line}")
+            })?;
             Ok(json!({"source": source, "mount_path": path.trim()}))
         })
         .collect()

@@ -16,12 +16,17 @@ pub fn parse_rules(text: &str) -> Vec<RuleLine> {
     for line in text.lines() {
         let line = line.split('#').next().unwrap_or_default();
         let mut allow = true;
-        for word in line.split([',', ';', ' ', '\t']).filter(|word| !word.is_empty()) {
+        for word in line
+            .split([',', ';', ' ', '\t'])
+            .filter(|word| !word.is_empty())
+        {
             match word {
                 "allow" => allow = true,
                 "deny" => allow = false,
                 host => {
-                    let (allow, host) = host.strip_prefix('!').map_or((allow, host), |host| (false, host));
+                    let (allow, host) = host
+                        .strip_prefix('!')
+                        .map_or((allow, host), |host| (false, host));
                     rules.push(RuleLine {
                         allow,
                         host: host.to_owned(),

@@ -41,7 +41,10 @@ fn every_unreadable_input_is_named_at_once() {
         Ok(body) => panic!("accepted: {body}"),
         Err(error) => error.issues().into_iter().map(|(path, _)| path).collect(),
     };
-    assert_eq!(paths, ["resources.cpu_milli", "pvc_size_gi", "env_vars", "metadata"]);
+    assert_eq!(
+        paths,
+        ["resources.cpu_milli", "pvc_size_gi", "env_vars", "metadata"]
+    );
 }
 
 #[test]
@@ -51,8 +54,14 @@ fn empty_numbers_stand_for_defaults_and_empty_metadata_clears() {
         ..Draft::default()
     };
     let create = draft.create_body().map_err(|e| e.to_string());
-    assert_eq!(create.as_ref().map(|b| b["resources"].clone()), Ok(json!({})));
-    assert_eq!(create.as_ref().map(|b| b["setup"].clone()), Ok(json!({"script": ""})));
+    assert_eq!(
+        create.as_ref().map(|b| b["resources"].clone()),
+        Ok(json!({}))
+    );
+    assert_eq!(
+        create.as_ref().map(|b| b["setup"].clone()),
+        Ok(json!({"script": ""}))
+    );
     assert_eq!(create.map(|b| b.get("metadata").cloned()), Ok(None));
     let update = draft.update_body().map_err(|e| e.to_string());
     assert_eq!(update.map(|b| b["metadata"].clone()), Ok(json!({})));
@@ -78,7 +87,9 @@ fn rules_are_read_from_whatever_was_pasted() {
         host: host.to_owned(),
     };
     assert_eq!(
-        parse_rules("a.example, b.example\r\n# comment\n!c.example\nallow d.example # why\ndeny e.example f.example\n\n"),
+        parse_rules(
+            "a.example, b.example\r\n# comment\n!c.example\nallow d.example # why\ndeny e.example f.example\n\n"
+        ),
         [
             rule(true, "a.example"),
             rule(true, "b.example"),
@@ -116,7 +127,10 @@ fn a_dotenv_mistake_names_its_line() {
         ("A=1\nB", "Line 2 has no \"=\": write NAME=value."),
         ("A=1\n\nA=2", "Line 3: A is there twice. Keep one."),
         ("A=\"x", "Line 1: the quote of A is not closed."),
-        ("A=\"x\" y", "Line 1: there is text behind the closing quote of A."),
+        (
+            "A=\"x\" y",
+            "Line 1: there is text behind the closing quote of A.",
+        ),
     ] {
         assert_eq!(parse_dotenv(text), Err(message.to_owned()), "{text}");
     }

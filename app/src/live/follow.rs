@@ -88,7 +88,11 @@ impl Follower {
     /// open, and is sent again with what was added to it.
     pub fn cursor(&self) -> u64 {
         let last = self.lines.len() as u64;
-        if self.run.finished { last } else { last.saturating_sub(1) }
+        if self.run.finished {
+            last
+        } else {
+            last.saturating_sub(1)
+        }
     }
 
     /// Takes a frame.
@@ -162,7 +166,10 @@ impl Follower {
             return Next::Done;
         }
         match refused {
-            Some((Code::Unauthorized | Code::Forbidden | Code::NotFound | Code::InvalidRequest, why)) => {
+            Some((
+                Code::Unauthorized | Code::Forbidden | Code::NotFound | Code::InvalidRequest,
+                why,
+            )) => {
                 self.ended = true;
                 self.link = Link::Stopped(why.to_owned());
                 return Next::Done;
@@ -176,7 +183,9 @@ impl Follower {
             _ => {}
         }
         self.link = Link::Reconnecting;
-        let pause = PAUSE_FIRST.saturating_mul(1 << self.failures.min(6)).min(PAUSE_MAX);
+        let pause = PAUSE_FIRST
+            .saturating_mul(1 << self.failures.min(6))
+            .min(PAUSE_MAX);
         self.failures += 1;
         Next::Again(pause)
     }

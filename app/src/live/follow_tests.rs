@@ -65,16 +65,28 @@ fn line(seq: u64, text: &str) -> LogLine {
 }
 
 fn texts(follower: &Follower) -> Vec<&str> {
-    follower.lines().iter().map(|line| line.text.as_str()).collect()
+    follower
+        .lines()
+        .iter()
+        .map(|line| line.text.as_str())
+        .collect()
 }
 
 #[test]
 fn lines_are_appended_once_and_an_open_one_grows() {
     let mut follower = Follower::new(run(1, Status::Running, 0));
-    assert!(follower.take(Frame::Lines(vec![line(1, "a"), line(2, "work")])).lines);
+    assert!(
+        follower
+            .take(Frame::Lines(vec![line(1, "a"), line(2, "work")]))
+            .lines
+    );
     assert_eq!(follower.link(), &Link::Live);
     assert!(follower.take(Frame::Lines(vec![line(2, "working")])).lines);
-    assert!(!follower.take(Frame::Lines(vec![line(1, "a"), line(2, "working")])).lines);
+    assert!(
+        !follower
+            .take(Frame::Lines(vec![line(1, "a"), line(2, "working")]))
+            .lines
+    );
     assert_eq!(texts(&follower), ["a", "working"]);
 }
 
@@ -115,7 +127,10 @@ fn pauses_grow_to_ten_seconds_and_start_over_once_something_came() {
 fn it_is_over_at_the_end_frame_or_when_everything_is_here() {
     let mut follower = Follower::new(run(1, Status::Running, 0));
     assert!(follower.take(Frame::End).hang_up);
-    assert_eq!((follower.link(), follower.closed(None)), (&Link::Complete, Next::Done));
+    assert_eq!(
+        (follower.closed(None), follower.link()),
+        (Next::Done, &Link::Complete)
+    );
 
     let mut follower = Follower::new(run(1, Status::Running, 0));
     follower.take(Frame::Lines(vec![line(1, "a")]));
@@ -123,7 +138,10 @@ fn it_is_over_at_the_end_frame_or_when_everything_is_here() {
     assert_eq!(follower.closed(None), Next::Again(250), "a line is missing");
     assert_eq!(follower.cursor(), 1, "no line of a finished run is open");
     follower.take(Frame::Lines(vec![line(2, "b")]));
-    assert_eq!((follower.closed(None), follower.link()), (Next::Done, &Link::Complete));
+    assert_eq!(
+        (follower.closed(None), follower.link()),
+        (Next::Done, &Link::Complete)
+    );
 }
 
 #[test]
@@ -137,19 +155,34 @@ fn a_refusal_stops_it_and_a_failure_does_not() {
         (Code::RateLimitExceeded, false),
     ] {
         let mut follower = Follower::new(run(1, Status::Running, 0));
-        assert_eq!(follower.closed(Some((code, "why"))) == Next::Done, stops, "{code}");
+        assert_eq!(
+            follower.closed(Some((code, "why"))) == Next::Done,
+            stops,
+            "{code}"
+        );
     }
     let mut follower = Follower::new(run(1, Status::Running, 0));
     follower.take(Frame::Stopped("You were removed.".to_owned()));
-    assert_eq!(follower.link(), &Link::Stopped("You were removed.".to_owned()));
+    assert_eq!(
+        follower.link(),
+        &Link::Stopped("You were removed.".to_owned())
+    );
     assert_eq!(follower.closed(None), Next::Done);
 }
 
 #[test]
 fn older_news_of_the_run_is_ignored() {
     let mut follower = Follower::new(run(5, Status::Running, 0));
-    assert!(!follower.take(Frame::State(Box::new(run(4, Status::Queued, 0)))).run);
-    assert!(follower.take(Frame::State(Box::new(run(6, Status::Succeeded, 0)))).run);
+    assert!(
+        !follower
+            .take(Frame::State(Box::new(run(4, Status::Queued, 0))))
+            .run
+    );
+    assert!(
+        follower
+            .take(Frame::State(Box::new(run(6, Status::Succeeded, 0))))
+            .run
+    );
     assert_eq!(follower.run().status, Status::Succeeded);
 }
 
@@ -158,7 +191,10 @@ fn bytes_are_cut_into_lines_wherever_their_pieces_end() {
     let text = "{\"é\":1}\n{}\nrest".as_bytes();
     for size in 1..text.len() {
         let mut splitter = Splitter::default();
-        let lines: Vec<Vec<u8>> = text.chunks(size).flat_map(|piece| splitter.push(piece)).collect();
+        let lines: Vec<Vec<u8>> = text
+            .chunks(size)
+            .flat_map(|piece| splitter.push(piece))
+            .collect();
         assert_eq!(lines, ["{\"é\":1}".as_bytes(), b"{}"], "pieces of {size}");
         assert_eq!(splitter.rest, b"rest");
     }

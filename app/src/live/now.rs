@@ -16,9 +16,14 @@ impl Now {
             let began = browser_ms();
             let tick = set_interval_with_handle(
                 move || {
-                    #[allow(clippy::cast_possible_truncation, reason = "milliseconds of one visit fit")]
+                    #[allow(
+                        clippy::cast_possible_truncation,
+                        reason = "milliseconds of one visit fit"
+                    )]
                     let passed = (browser_ms() - began) as i64;
-                    now.set(Timestamp::from_micros(server_micros.saturating_add(passed * 1_000)));
+                    now.set(Timestamp::from_micros(
+                        server_micros.saturating_add(passed * 1_000),
+                    ));
                 },
                 std::time::Duration::from_secs(1),
             );
@@ -40,7 +45,9 @@ impl Now {
 /// Milliseconds that only ever grow.
 #[cfg(feature = "hydrate")]
 fn browser_ms() -> f64 {
-    window().performance().map_or(0.0, |performance| performance.now())
+    window()
+        .performance()
+        .map_or(0.0, |performance| performance.now())
 }
 
 /// `12 s ago`, exact on hover; the exact time is in the reader's zone once the page is alive.
@@ -64,7 +71,9 @@ pub fn local_text(at: Timestamp) -> Signal<String> {
     #[cfg(feature = "hydrate")]
     Effect::new(move |_| {
         let date = js_sys::Date::new(&wasm_bindgen::JsValue::from_f64(micros_as_ms(at)));
-        text.set(String::from(date.to_locale_string("default", &wasm_bindgen::JsValue::UNDEFINED)));
+        text.set(String::from(
+            date.to_locale_string("default", &wasm_bindgen::JsValue::UNDEFINED),
+        ));
     });
     text.into()
 }
@@ -73,11 +82,19 @@ pub fn local_text(at: Timestamp) -> Signal<String> {
 #[cfg(feature = "hydrate")]
 pub fn local_time(at: Timestamp) -> String {
     let date = js_sys::Date::new(&wasm_bindgen::JsValue::from_f64(micros_as_ms(at)));
-    format!("{:02}:{:02}:{:02}", date.get_hours(), date.get_minutes(), date.get_seconds())
+    format!(
+        "{:02}:{:02}:{:02}",
+        date.get_hours(),
+        date.get_minutes(),
+        date.get_seconds()
+    )
 }
 
 #[cfg(feature = "hydrate")]
-#[allow(clippy::cast_precision_loss, reason = "milliseconds since 1970 are exact in f64")]
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "milliseconds since 1970 are exact in f64"
+)]
 fn micros_as_ms(at: Timestamp) -> f64 {
     (at.micros() / 1_000) as f64
 }
