@@ -1,19 +1,10 @@
-//! The console: pages, components, server functions. Built twice: with `ssr` for the server, with `hydrate` for the
-//! browser; never with both.
+//! The console: pages, components, server functions.
 #![recursion_limit = "512"]
 
-pub mod ansi;
-pub mod api;
-#[cfg(feature = "ssr")]
-pub mod context;
-pub mod draft;
-pub mod format;
-pub mod links;
-pub mod live;
-mod shell;
-pub mod theme;
-mod units;
+use leptos::prelude::*;
 
-pub use shell::App;
-#[cfg(feature = "ssr")]
-pub use shell::shell;
+/// The root component.
+#[component]
+pub fn App() -> impl IntoView {
+    view! { <main>"Groundwork"</main> }
+}

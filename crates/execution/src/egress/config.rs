@@ -2,7 +2,9 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use domain::network_policy::{Cidr, NetworkPolicy, RuleAction};
+use domain::network_policy::{NetworkPolicy, RuleAction};
+
+use super::Cidr;
 
 /// One sandbox's egress.
 #[derive(Debug, Clone)]

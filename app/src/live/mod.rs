@@ -1,6 +1,0 @@
-//! What moves while one looks: logs and the table.
-
-pub mod follow;
-
-pub mod now;
-pub mod stream;

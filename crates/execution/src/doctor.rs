@@ -1,0 +1,403 @@
+//! Checks of the machine: whether sandboxes can be made on it, and made safely. What can be tried is tried.
+
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+};
+
+use domain::network_policy::NetworkPolicy;
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+    sys::{statvfs::statvfs, utsname::uname},
+    time::{ClockId, clock_gettime},
+};
+
+use crate::{
+    egress::{EgressConfig, Network},
+    oci::OciConfig,
+    runtime::{Check, CheckState, RuntimeError},
+    shim::{
+        self,
+        cgroup::Kind,
+        disk,
+        idmap::{Mapping, Slot},
+        overlay::Root,
+    },
+};
+
+/// Least kernel: id-mapped mounts below an overlay.
+const KERNEL: (u32, u32) = (5, 19);
+/// Free disk under which a warning is given, in bytes: one default sandbox.
+const ROOM: u64 = 10 << 30;
+/// Size of the disk that is tried, in bytes.
+const TRIAL_DISK: u64 = 16 << 20;
+/// Start of 2025: a clock before that was never set.
+const CLOCK_LEAST: i64 = 1_735_689_600;
+/// What the runtime needs, by the kernel's number.
+const CAPABILITIES: [(&str, u8); 11] = [
+    ("CAP_CHOWN", 0),
+    ("CAP_DAC_OVERRIDE", 1),
+    ("CAP_FOWNER", 3),
+    ("CAP_FSETID", 4),
+    ("CAP_KILL", 5),
+    ("CAP_SETGID", 6),
+    ("CAP_SETUID", 7),
+    ("CAP_NET_ADMIN", 12),
+    ("CAP_SYS_ADMIN", 21),
+    ("CAP_MKNOD", 27),
+    ("CAP_SETFCAP", 31),
+];
+
+fn check(name: &str, found: impl Into<String>, state: CheckState, mend: &str) -> Check {
+    let mend = if state == CheckState::Ok {
+        String::new()
+    } else {
+        mend.to_owned()
+    };
+    Check {
+        name: name.to_owned(),
+        found: found.into(),
+        state,
+        mend,
+    }
+}
+
+/// A check that isolation or function rests upon.
+fn vital(name: &str, result: Result<String, String>, mend: &str) -> Check {
+    match result {
+        Ok(found) => check(name, found, CheckState::Ok, mend),
+        Err(found) => check(name, found, CheckState::Failed, mend),
+    }
+}
+
+/// A check whose failure is a drawback only.
+fn minor(name: &str, result: Result<String, String>, mend: &str) -> Check {
+    match result {
+        Ok(found) => check(name, found, CheckState::Ok, mend),
+        Err(found) => check(name, found, CheckState::Warning, mend),
+    }
+}
+
+/// Tries everything. Takes about a second and blocks.
+pub fn checks(config: &OciConfig) -> Vec<Check> {
+    let mut checks = vec![
+        vital(
+            "root",
+            capabilities(),
+            "Run the worker as root, or give its unit the capabilities that are missing.",
+        ),
+        vital(
+            "kernel",
+            kernel(),
+            "Use Linux 5.19 or later (Debian 12 has 6.1).",
+        ),
+        vital(
+            "state directory",
+            reachable(&config.state_dir),
+            "Put the data directory where every user may pass through: `chmod o+x` on each directory above it.",
+        ),
+    ];
+    checks.extend(trials(config));
+    checks.push(vital(
+        "nftables",
+        Network::create(network(config)).map(|_| "rules and address translation load".to_owned()).map_err(|error| error.to_string()),
+        "Install nftables (Debian: `apt-get install nftables`) and use a kernel with nf_tables, nft_nat and nft_reject.",
+    ));
+    checks.extend(cgroups());
+    checks.push(vital(
+        "OCI runtime",
+        runtime(config),
+        "Install it (Debian: `apt-get install crun`), or set another one in the configuration.",
+    ));
+    checks.push(room(config));
+    checks.push(minor("name resolution", resolver(), "Name a DNS server in /etc/resolv.conf: sandboxes reach allowed hosts by this machine's resolver."));
+    checks.push(minor(
+        "clock",
+        clock(),
+        "Set the clock, for example with systemd-timesyncd: certificates are judged by it.",
+    ));
+    checks
+}
+
+fn network(config: &OciConfig) -> EgressConfig {
+    let mut network = EgressConfig::new(NetworkPolicy::no_access());
+    network.nft.clone_from(&config.nft);
+    network
+}
+
+fn capabilities() -> Result<String, String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err(format!("user {}", nix::unistd::geteuid()));
+    }
+    let status = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0);
+    let missing: Vec<&str> = CAPABILITIES
+        .iter()
+        .filter(|(_, bit)| effective & (1 << bit) == 0)
+        .map(|(name, _)| *name)
+        .collect();
+    if missing.is_empty() {
+        Ok("root".into())
+    } else {
+        Err(format!("root without {}", missing.join(", ")))
+    }
+}
+
+fn kernel() -> Result<String, String> {
+    let release = uname()
+        .map_err(|error| error.to_string())?
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|part| part.parse().unwrap_or(0_u32));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version >= KERNEL {
+        Ok(release)
+    } else {
+        Err(release)
+    }
+}
+
+/// A sandbox's root is another user on the host: it must be able to pass to its own directory.
+fn reachable(dir: &Path) -> Result<String, String> {
+    for above in dir.ancestors() {
+        match fs::metadata(above) {
+            Ok(meta) if meta.permissions().mode() & 0o001 != 0 => {}
+            Ok(_) => return Err(format!("{} is closed to other users", above.display())),
+            Err(error) => return Err(format!("{}: {error}", above.display())),
+        }
+    }
+    Ok(dir.display().to_string())
+}
+
+/// What is tried in a mount namespace of its own.
+fn trials(config: &OciConfig) -> Vec<Check> {
+    const IDMAP: (&str, &str) = (
+        "id-mapped mounts",
+        "Put the data directory on a file system that supports id-mapped mounts (ext4, xfs, btrfs), under Linux 5.19 or later.",
+    );
+    const OVERLAY: (&str, &str) = (
+        "writable overlay",
+        "Use a kernel with overlayfs, and a data directory that is not itself on an overlay.",
+    );
+    const LOOP: (&str, &str) = (
+        "loop disk",
+        "Load the loop module (`modprobe loop`) and install e2fsprogs; in a container, pass /dev/loop-control and the loop devices.",
+    );
+    let config = config.clone();
+    let tried = thread::spawn(move || -> io::Result<_> {
+        unshare(CloneFlags::CLONE_NEWNS).map_err(io::Error::from)?;
+        mount(
+            None::<&str>,
+            "/",
+            None::<&str>,
+            MsFlags::MS_REC | MsFlags::MS_SLAVE,
+            None::<&str>,
+        )?;
+        let dir = Scratch::new(&config.state_dir)?;
+        Ok((try_root(&config, &dir.0), try_disk(&dir.0)))
+    });
+    let (root, disk) = match tried.join() {
+        Ok(Ok(results)) => results,
+        Ok(Err(error)) => {
+            return vec![vital(
+                "mount namespace",
+                Err(error.to_string()),
+                "Run the worker as root, with CAP_SYS_ADMIN.",
+            )];
+        }
+        Err(_) => {
+            return vec![vital(
+                "mount namespace",
+                Err("the trial broke off".into()),
+                "See the log.",
+            )];
+        }
+    };
+    let disk = disk
+        .map(|()| "an ext4 image mounts".to_owned())
+        .map_err(|error: RuntimeError| error.to_string());
+    let (idmap, overlay) = match root {
+        Ok(()) => (Ok("work".to_owned()), Ok("works".to_owned())),
+        Err((true, error)) => (
+            Err(error),
+            Err("not tried: id-mapped mounts do not work".to_owned()),
+        ),
+        Err((false, error)) => (Ok("work".to_owned()), Err(error)),
+    };
+    vec![
+        vital(IDMAP.0, idmap, IDMAP.1),
+        vital(OVERLAY.0, overlay, OVERLAY.1),
+        vital(LOOP.0, disk, LOOP.1),
+    ]
+}
+
+/// A directory that goes with this value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(state: &Path) -> io::Result<Self> {
+        let dir = state.join(format!("doctor.{}", std::process::id()));
+        fs::create_dir_all(&dir)?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Mounts in it end with the namespace of the thread that made them.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Makes a root as a sandbox's is made, and a file in it as its user; the flag says whether the id-mapping failed.
+fn try_root(config: &OciConfig, dir: &Path) -> Result<(), (bool, String)> {
+    let mapping = |error: io::Error| (true, error.to_string());
+    let overlay = |error: io::Error| (false, error.to_string());
+    let slot = Slot::take(
+        &config.state_dir.join("slots"),
+        config.base_uid,
+        config.slots,
+    )
+    .map_err(mapping)?;
+    let base = slot.as_ref().map_or(config.base_uid, Slot::base);
+    let map = Mapping::new(base).map_err(mapping)?;
+    let (lower, upper) = (dir.join("lower"), dir.join("upper-disk"));
+    fs::create_dir_all(&lower).map_err(overlay)?;
+    fs::create_dir_all(&upper).map_err(overlay)?;
+    let root = Root::assemble(&dir.join("m"), &[lower], &upper, &map, base).map_err(|error| {
+        (
+            error.to_string().starts_with("id-mapped"),
+            error.to_string(),
+        )
+    })?;
+    let written = fs::create_dir(root.path().join("made")).map_err(overlay);
+    root.disassemble();
+    written
+}
+
+fn try_disk(dir: &Path) -> Result<(), RuntimeError> {
+    let (image, target) = (dir.join("disk.img"), dir.join("disk"));
+    disk::create(&image, TRIAL_DISK, 0, &target)?;
+    let _ = nix::mount::umount(&target);
+    Ok(())
+}
+
+fn cgroups() -> Vec<Check> {
+    const MEND: &str = "Mount the cgroup controllers memory, cpu, cpuacct, pids and devices (systemd does), and let the worker write them.";
+    let kind = Kind::detect();
+    let mut checks = Vec::new();
+    let found = match kind {
+        Kind::None => Err("no cgroups at /sys/fs/cgroup".to_owned()),
+        Kind::V2 => {
+            let there = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+            missing(
+                "cgroup v2",
+                ["memory", "cpu", "pids"]
+                    .iter()
+                    .filter(|name| !there.split_whitespace().any(|w| w == **name)),
+            )
+        }
+        Kind::V1 { hybrid } => {
+            let kind = if hybrid {
+                "cgroup v1, hybrid"
+            } else {
+                "cgroup v1"
+            };
+            let wanted = ["memory", "cpu", "cpuacct", "pids", "devices"];
+            missing(
+                kind,
+                wanted
+                    .iter()
+                    .filter(|name| !Path::new("/sys/fs/cgroup").join(name).is_dir()),
+            )
+        }
+    };
+    checks.push(vital("cgroups", found, MEND));
+    if kind != Kind::None && !kind.limits_swap() && has_swap() {
+        checks.push(minor("swap", Err("swap is on and cannot be limited".into()), "Boot with swapaccount=1, or turn swap off: a sandbox could use swap beyond its memory."));
+    }
+    checks
+}
+
+fn missing<'a>(kind: &str, names: impl Iterator<Item = &'a &'a str>) -> Result<String, String> {
+    let names: Vec<&str> = names.copied().collect();
+    if names.is_empty() {
+        Ok(kind.to_owned())
+    } else {
+        Err(format!("{kind} without {}", names.join(", ")))
+    }
+}
+
+fn has_swap() -> bool {
+    fs::read_to_string("/proc/swaps").is_ok_and(|table| table.lines().count() > 1)
+}
+
+fn runtime(config: &OciConfig) -> Result<String, String> {
+    let output = Command::new(&config.runtime)
+        .arg("--version")
+        .env("PATH", shim::HOST_PATH)
+        .output()
+        .map_err(|error| format!("{}: {error}", config.runtime.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let first = text.lines().next().unwrap_or_default().to_owned();
+    if output.status.success() && first.starts_with(config.runtime_kind.program()) {
+        Ok(first)
+    } else {
+        Err(format!(
+            "{} is not {}",
+            config.runtime.display(),
+            config.runtime_kind.program()
+        ))
+    }
+}
+
+fn room(config: &OciConfig) -> Check {
+    const MEND: &str =
+        "Free or add disk space: every sandbox reserves its whole disk when it starts.";
+    let free = statvfs(&config.state_dir)
+        .map(|stat| stat.blocks_available() * stat.fragment_size())
+        .unwrap_or(0);
+    let found = format!("{} GiB free", free >> 30);
+    let state = match free.saturating_sub(config.disk_reserve) {
+        rest if rest >= ROOM => CheckState::Ok,
+        rest if rest >= 1 << 30 => CheckState::Warning,
+        _ => CheckState::Failed,
+    };
+    check("disk space", found, state, MEND)
+}
+
+fn resolver() -> Result<String, String> {
+    let text = fs::read_to_string("/etc/resolv.conf")
+        .map_err(|error| format!("/etc/resolv.conf: {error}"))?;
+    let servers: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("nameserver"))
+        .map(str::trim)
+        .collect();
+    if servers.is_empty() {
+        Err("/etc/resolv.conf names no server".into())
+    } else {
+        Ok(servers.join(", "))
+    }
+}
+
+fn clock() -> Result<String, String> {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME)
+        .map_err(|error| error.to_string())?
+        .tv_sec();
+    if now >= CLOCK_LEAST {
+        Ok("set".into())
+    } else {
+        Err("the clock shows a time before 2025".into())
+    }
+}

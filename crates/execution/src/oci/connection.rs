@@ -1,0 +1,226 @@
+//! The worker's side of one shim.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use std::sync::Arc;
+
+use domain::ids::SandboxId;
+use tokio::{
+    io::AsyncWriteExt,
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::{Semaphore, mpsc, oneshot},
+    time::timeout,
+};
+
+use super::OciConfig;
+use crate::{
+    runtime::{Event, RuntimeError, ScriptEnd, ScriptSpec},
+    shim::{
+        self,
+        frames::{self, Asked, Reply, Request, Said},
+    },
+};
+
+/// Events that may wait for the caller; behind that the shim, and so the script, waits.
+const EVENTS_WAITING: usize = 256;
+/// How long a shim may take to end after its socket. It kills, waits for the kernel, unmounts.
+const END_LIMIT: Duration = Duration::from_secs(20);
+
+type Outcome = Result<Reply, RuntimeError>;
+
+/// What is shared with the reading task.
+struct Shared {
+    pending: Mutex<HashMap<u64, oneshot::Sender<Outcome>>>,
+    /// Where the running script's events go. Unbounded, but bounded by `flow`.
+    run: Mutex<Option<mpsc::UnboundedSender<Event>>>,
+    /// Permits for events that are under way. Closed when the sandbox is stopped: what is left of a killed script's output
+    /// is little, and must not keep the answer to `stop` from being read.
+    flow: Semaphore,
+    dead: AtomicBool,
+}
+
+/// One shim.
+pub(super) struct Connection {
+    shared: Arc<Shared>,
+    write: tokio::sync::Mutex<Option<OwnedWriteHalf>>,
+    next: AtomicU64,
+    child: Mutex<Option<Child>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lost() -> RuntimeError {
+    RuntimeError::Lost("the process that held it ended".into())
+}
+
+impl Connection {
+    /// Starts a shim. Its name in the process list says whose it is.
+    pub(super) fn open(config: &OciConfig, id: SandboxId, dir: &Path) -> io::Result<Self> {
+        let (ours, theirs) = shim::socket_pair()?;
+        let (program, args) = &config.shim_command;
+        let mut command = Command::new(program);
+        command
+            .arg0(process_name(&config.state_dir, id))
+            .args(args)
+            .current_dir("/")
+            .env_clear()
+            .env("PATH", shim::HOST_PATH)
+            .stdin(Stdio::from(theirs.try_clone()?))
+            .stdout(Stdio::from(theirs))
+            .stderr(Stdio::from(File::create(dir.join("shim.log"))?));
+        let child = command.spawn()?;
+        ours.set_nonblocking(true)?;
+        let (read, write) = UnixStream::from_std(ours)?.into_split();
+        let shared = Arc::new(Shared {
+            pending: Mutex::default(),
+            run: Mutex::default(),
+            flow: Semaphore::new(EVENTS_WAITING),
+            dead: AtomicBool::new(false),
+        });
+        tokio::spawn(listen(read, shared.clone()));
+        Ok(Self {
+            shared,
+            write: Some(write).into(),
+            next: AtomicU64::new(1),
+            child: Some(child).into(),
+        })
+    }
+
+    /// Whether the shim still speaks.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.shared.dead.load(Ordering::SeqCst)
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) async fn ask(&self, request: Request) -> Outcome {
+        let number = self.next.fetch_add(1, Ordering::SeqCst);
+        let (answer, outcome) = oneshot::channel();
+        lock(&self.shared.pending).insert(number, answer);
+        let frame = frames::encode(&Asked { number, request }, &[])
+            .map_err(|error| RuntimeError::Other(error.to_string()))?;
+        {
+            let mut write = self.write.lock().await;
+            let sent = match write.as_mut() {
+                Some(write) => write.write_all(&frame).await,
+                None => Err(io::ErrorKind::BrokenPipe.into()),
+            };
+            if sent.is_err() || !self.is_alive() {
+                lock(&self.shared.pending).remove(&number);
+                return Err(lost());
+            }
+        }
+        outcome.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// Runs a script and passes its events on in order.
+    pub(super) async fn run(
+        &self,
+        script: ScriptSpec,
+        events: mpsc::Sender<Event>,
+    ) -> Result<ScriptEnd, RuntimeError> {
+        let (under_way, mut arriving) = mpsc::unbounded_channel();
+        {
+            let mut run = lock(&self.shared.run);
+            if run.is_some() {
+                return Err(RuntimeError::Other(
+                    "a script is running in this sandbox already".into(),
+                ));
+            }
+            *run = Some(under_way);
+        }
+        let passing = async {
+            while let Some(event) = arriving.recv().await {
+                // A caller that went away must not keep the script from ending.
+                let _ = events.send(event).await;
+                self.shared.flow.add_permits(1);
+            }
+        };
+        let asking = async {
+            let outcome = self.ask(Request::Run(script)).await;
+            // Ends `passing` once it has passed everything.
+            lock(&self.shared.run).take();
+            outcome
+        };
+        let (outcome, ()) = tokio::join!(asking, passing);
+        match outcome? {
+            Reply::Ended(end) => Ok(*end),
+            _ => Err(RuntimeError::Other(
+                "the shim answered something else".into(),
+            )),
+        }
+    }
+
+    /// From now on events never hold up answers.
+    pub(super) fn let_events_flow(&self) {
+        self.shared.flow.close();
+    }
+
+    /// Ends the shim and with it the sandbox, and waits for it.
+    pub(super) async fn close(&self) {
+        self.let_events_flow();
+        self.write.lock().await.take();
+        let Some(mut child) = lock(&self.child).take() else {
+            return;
+        };
+        let pid = i32::try_from(child.id()).unwrap_or(0);
+        let mut ended = tokio::task::spawn_blocking(move || child.wait());
+        if timeout(END_LIMIT, &mut ended).await.is_err() {
+            tracing::error!(pid, "a shim did not end; it is killed");
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL);
+            let _ = timeout(END_LIMIT, ended).await;
+        }
+    }
+}
+
+/// What the process list shows for a shim.
+pub(super) fn process_name(state_dir: &Path, id: SandboxId) -> String {
+    format!("groundwork-shim:{id}:{}", state_dir.display())
+}
+
+/// Hands out what the shim says until it says no more.
+async fn listen(mut read: OwnedReadHalf, shared: Arc<Shared>) {
+    loop {
+        match frames::read::<Said>(&mut read).await {
+            Ok(Some((Said::Reply { number, result }, _))) => {
+                if let Some(answer) = lock(&shared.pending).remove(&number) {
+                    let _ = answer.send(result);
+                }
+            }
+            Ok(Some((Said::Event(header), body))) => {
+                if let Ok(permit) = shared.flow.acquire().await {
+                    // Given back when the event has been passed on.
+                    permit.forget();
+                }
+                if let Some(run) = lock(&shared.run).as_ref() {
+                    let _ = run.send(header.join(body));
+                }
+            }
+            Ok(None) => break,
+            Err(error) => {
+                tracing::warn!(%error, "a shim's socket broke");
+                break;
+            }
+        }
+    }
+    shared.dead.store(true, Ordering::SeqCst);
+    // Dropping the senders tells the waiting callers.
+    lock(&shared.pending).clear();
+}

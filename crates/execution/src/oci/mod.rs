@@ -1,0 +1,456 @@
+//! The `oci` runtime: sandboxes through `crun` or `runc` on this machine (spec 4-execution).
+//!
+//! This side runs in the worker and holds one socket per sandbox; everything that touches the kernel happens in the
+//! sandbox's own [`crate::shim`].
+//!
+//! ```text
+//! <state>/bin/            our init, by content
+//! <state>/sandboxes/<id>/ lock, disk.img, bundle, control directory, mount points, shim.log
+//! <state>/slots/          lock files that give out ranges of user ids
+//! <state>/runtime/        the OCI runtime's own state
+//! <state>/host-layers/    generated layers with the machine's settings, by content
+//! <images>/layers/        saved layers
+//! ```
+
+pub mod config_json;
+mod connection;
+mod host_layer;
+mod reclaim;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ffi::OsString,
+    fs,
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use domain::ids::SandboxId;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::sync::{Mutex, mpsc};
+
+use self::connection::Connection;
+pub use self::host_layer::HostSettings;
+use crate::{
+    doctor,
+    images::ImageStore,
+    runtime::{
+        Check, Event, Leftover, Runtime, RuntimeError, SandboxSpec, SavedLayer, ScriptEnd,
+        ScriptSpec,
+    },
+    shim::frames::{Plan, Reply, Request},
+};
+
+/// The sandbox's PID 1, compiled by the build script.
+static INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/groundwork-init"));
+/// Parent of every sandbox's cgroup.
+pub(crate) const CGROUP_PARENT: &str = "groundwork";
+
+/// Which OCI runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuntimeKind {
+    /// `crun`
+    Crun,
+    /// `runc`
+    Runc,
+}
+
+impl RuntimeKind {
+    /// Its usual program name.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Crun => "crun",
+            Self::Runc => "runc",
+        }
+    }
+}
+
+/// How sandboxes are made on this machine.
+#[derive(Debug, Clone)]
+pub struct OciConfig {
+    /// Where everything of the sandboxes lies. Other users must be able to pass through it (mode 711), because a
+    /// sandbox's root is one of them.
+    pub state_dir: PathBuf,
+    /// Runner images and saved layers.
+    pub images: ImageStore,
+    /// The OCI runtime's program.
+    pub runtime: PathBuf,
+    /// Which one it is.
+    pub runtime_kind: RuntimeKind,
+    /// The nftables program.
+    pub nft: PathBuf,
+    /// First host user id given out; 65,536 for each slot follow.
+    pub base_uid: u32,
+    /// Sandboxes at once.
+    pub slots: u32,
+    /// Most processes and threads in one sandbox.
+    pub pids_max: u32,
+    /// Bytes of the disk under `state_dir` that sandboxes must leave free.
+    pub disk_reserve: u64,
+    /// Program and arguments that run [`crate::shim::main`] before anything else.
+    pub shim_command: (PathBuf, Vec<OsString>),
+    /// What of this machine sandboxes see.
+    pub host: HostSettings,
+}
+
+impl OciConfig {
+    /// The defaults: `crun`, 64 slots from user id 200,000, 4,096 processes, 1 GiB in reserve, nothing of the machine.
+    pub fn new(
+        state_dir: PathBuf,
+        images: ImageStore,
+        shim_command: (PathBuf, Vec<OsString>),
+    ) -> Self {
+        Self {
+            state_dir,
+            images,
+            runtime: RuntimeKind::Crun.program().into(),
+            runtime_kind: RuntimeKind::Crun,
+            nft: "nft".into(),
+            base_uid: 200_000,
+            slots: 64,
+            pids_max: 4_096,
+            disk_reserve: 1 << 30,
+            shim_command,
+            host: HostSettings::default(),
+        }
+    }
+
+    /// Directories of sandboxes.
+    pub(crate) fn sandboxes(&self) -> PathBuf {
+        self.state_dir.join("sandboxes")
+    }
+
+    /// State of the OCI runtime.
+    pub(crate) fn runtime_root(&self) -> PathBuf {
+        self.state_dir.join("runtime")
+    }
+
+    /// First part of the names of this deployment's cgroups: several may share a machine.
+    pub(crate) fn cgroup_prefix(&self) -> String {
+        let hash = Sha256::digest(self.state_dir.as_os_str().as_encoded_bytes());
+        format!("{}.", &hex::encode(hash)[..8])
+    }
+
+    /// Cgroup path of a sandbox.
+    pub(crate) fn cgroup(&self, id: SandboxId) -> String {
+        format!("/{CGROUP_PARENT}/{}{id}", self.cgroup_prefix())
+    }
+}
+
+/// The runtime.
+pub struct OciRuntime {
+    config: OciConfig,
+    init: PathBuf,
+    sandboxes: Mutex<HashMap<SandboxId, Arc<Connection>>>,
+    /// One at a time: two starts from the same layers would generate the same host layer.
+    host_layers: Mutex<()>,
+}
+
+fn other(what: &str) -> impl FnOnce(io::Error) -> RuntimeError + '_ {
+    move |error| match error.raw_os_error() {
+        Some(libc::ENOSPC) => {
+            RuntimeError::Capacity(format!("the machine's disk is full ({what})"))
+        }
+        _ => RuntimeError::Other(format!("{what}: {error}")),
+    }
+}
+
+impl OciRuntime {
+    /// Makes the state directory; touches nothing else.
+    ///
+    /// # Errors
+    /// The state directory cannot be written.
+    pub fn new(mut config: OciConfig) -> Result<Self, RuntimeError> {
+        make_dir(&config.state_dir, 0o711).map_err(other("making the state directory"))?;
+        config.state_dir = config
+            .state_dir
+            .canonicalize()
+            .map_err(other("finding the state directory"))?;
+        for (name, mode) in [
+            ("sandboxes", 0o711),
+            ("slots", 0o700),
+            ("runtime", 0o700),
+            ("host-layers", 0o711),
+            ("bin", 0o755),
+        ] {
+            make_dir(&config.state_dir.join(name), mode)
+                .map_err(other("making the state directory"))?;
+        }
+        let init = write_init(&config.state_dir.join("bin")).map_err(other("writing the init"))?;
+        Ok(Self {
+            config,
+            init,
+            sandboxes: Mutex::default(),
+            host_layers: Mutex::default(),
+        })
+    }
+
+    /// The configuration, with the state directory's real path.
+    pub fn config(&self) -> &OciConfig {
+        &self.config
+    }
+
+    async fn connection(&self, id: SandboxId) -> Result<Arc<Connection>, RuntimeError> {
+        let found = self.sandboxes.lock().await.get(&id).cloned();
+        found.ok_or_else(|| RuntimeError::Lost("it is not on this machine".into()))
+    }
+
+    /// Everything the shim must know.
+    async fn plan(&self, spec: &SandboxSpec, dir: &Path) -> Result<Plan, RuntimeError> {
+        if spec.privileged {
+            return Err(RuntimeError::Unsupported(
+                "Privileged sandboxes are not offered on this machine: they would need rights over the shared kernel."
+                    .into(),
+            ));
+        }
+        if !spec.mounts.is_empty() {
+            return Err(RuntimeError::Unsupported(
+                "Mounts are not offered on this machine.".into(),
+            ));
+        }
+        let image = self
+            .config
+            .images
+            .runner_image(&spec.runner_image)
+            .map_err(other("reading the images"))?;
+        let rootfs = self
+            .config
+            .images
+            .rootfs(&spec.runner_image)
+            .map_err(other("reading the images"))?;
+        let (Some(image), Some(rootfs)) = (image, rootfs) else {
+            return Err(RuntimeError::NoImage(spec.runner_image.clone()));
+        };
+        // Highest first.
+        let mut layers = Vec::new();
+        for digest in spec.layers.iter().rev() {
+            let layer = self.layer_dir(digest)?;
+            if !layer.is_dir() {
+                return Err(RuntimeError::NoImage(digest.clone()));
+            }
+            layers.push(layer);
+        }
+        layers.push(rootfs);
+        let host_layer = {
+            let _one = self.host_layers.lock().await;
+            let (settings, below) = (self.config.host.clone(), layers.clone());
+            let key = host_layer::key(&settings, &image.digest, &spec.layers)
+                .map_err(other("the host layer"))?;
+            let target = self.config.state_dir.join("host-layers").join(key);
+            tokio::task::spawn_blocking(move || host_layer::ensure(&settings, &below, &target))
+                .await
+                .map_err(|error| RuntimeError::Other(error.to_string()))?
+                .map_err(other("generating the host layer"))?
+        };
+        layers.insert(0, host_layer);
+        Ok(Plan {
+            sandbox: spec.id,
+            dir: dir.to_owned(),
+            slots_dir: self.config.state_dir.join("slots"),
+            base_uid: self.config.base_uid,
+            slots: self.config.slots,
+            runtime: self.config.runtime.clone(),
+            runtime_kind: self.config.runtime_kind,
+            runtime_root: self.config.runtime_root(),
+            cgroup: self.config.cgroup(spec.id),
+            lowers: layers,
+            init: self.init.clone(),
+            cpu_milli: spec.cpu_milli,
+            memory_mib: spec.memory_mib,
+            pids_max: self.config.pids_max,
+            disk_bytes: u64::from(spec.disk_gi) << 30,
+            disk_reserve: self.config.disk_reserve,
+            env: environment(&self.config.host, &spec.env_vars),
+            network_policy: spec.network_policy.clone(),
+            nft: self.config.nft.clone(),
+            layers_dir: self.config.images.layers_dir(),
+            base_digest: image.digest,
+            life: spec.life,
+        })
+    }
+
+    /// Directory of a saved layer; its digest names a file and must look like one.
+    fn layer_dir(&self, digest: &str) -> Result<PathBuf, RuntimeError> {
+        let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
+        if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(RuntimeError::NoImage(digest.to_owned()));
+        }
+        Ok(self.config.images.layers_dir().join(hex))
+    }
+}
+
+/// Variables of every process: ours, the machine's, then the environment's own, which win.
+fn environment(host: &HostSettings, own: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let ours = [
+        ("HOME", "/home/sandbox"),
+        ("USER", "sandbox"),
+        ("LOGNAME", "sandbox"),
+        ("SHELL", "/bin/bash"),
+        ("LANG", "C.UTF-8"),
+        ("LC_ALL", "C.UTF-8"),
+        ("TZ", "UTC"),
+        ("PATH", host_layer::PATH),
+    ];
+    let mut merged: BTreeMap<String, String> = ours
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    merged.extend(host_layer::client_settings());
+    merged.extend(host_layer::certificate_variables(host));
+    merged.extend(host.env.clone());
+    merged.extend(own.clone());
+    merged.into_iter().collect()
+}
+
+fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(path)?;
+    // Whatever the umask says, and also for a directory that an older version made.
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
+}
+
+/// Writes the init under its digest, complete or not at all.
+fn write_init(dir: &Path) -> io::Result<PathBuf> {
+    let path = dir.join(format!("init-{}", &hex::encode(Sha256::digest(INIT))[..16]));
+    if !path.exists() {
+        let partial = dir.join(format!("init.{}.partial", std::process::id()));
+        let mut file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o755)
+            .open(&partial)?;
+        file.write_all(INIT)?;
+        file.sync_all()?;
+        fs::rename(&partial, &path)?;
+    }
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    Ok(path)
+}
+
+#[async_trait]
+impl Runtime for OciRuntime {
+    fn name(&self) -> &'static str {
+        "oci"
+    }
+
+    async fn check(&self) -> Vec<Check> {
+        let config = self.config.clone();
+        tokio::task::spawn_blocking(move || doctor::checks(&config))
+            .await
+            .unwrap_or_default()
+    }
+
+    async fn runner_image_digest(&self, reference: &str) -> Result<Option<String>, RuntimeError> {
+        let image = self
+            .config
+            .images
+            .runner_image(reference)
+            .map_err(other("reading the images"))?;
+        Ok(image.map(|image| image.digest))
+    }
+
+    async fn prepare(&self, spec: &SandboxSpec) -> Result<(), RuntimeError> {
+        let known = self.sandboxes.lock().await.get(&spec.id).cloned();
+        if known.is_some_and(|connection| connection.is_alive()) {
+            return Ok(());
+        }
+        self.destroy(spec.id).await?;
+        let dir = self.config.sandboxes().join(spec.id.to_string());
+        let plan = self.plan(spec, &dir).await?;
+        make_dir(&dir, 0o711).map_err(other("making the sandbox's directory"))?;
+        let connection = match Connection::open(&self.config, spec.id, &dir) {
+            Ok(connection) => Arc::new(connection),
+            Err(error) => {
+                let _ = fs::remove_dir_all(&dir);
+                return Err(other("starting the shim")(error));
+            }
+        };
+        self.sandboxes
+            .lock()
+            .await
+            .insert(spec.id, connection.clone());
+        let ready = connection.ask(Request::Prepare(Box::new(plan))).await;
+        if let Err(error) = ready {
+            if let Err(cleaning) = self.destroy(spec.id).await {
+                tracing::warn!(%cleaning, sandbox = %spec.id, "cleaning up after a failed start");
+            }
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    async fn run_script(
+        &self,
+        id: SandboxId,
+        script: &ScriptSpec,
+        events: mpsc::Sender<Event>,
+    ) -> Result<ScriptEnd, RuntimeError> {
+        self.connection(id).await?.run(script.clone(), events).await
+    }
+
+    async fn stop(&self, id: SandboxId) -> Result<(), RuntimeError> {
+        let Ok(connection) = self.connection(id).await else {
+            return Ok(());
+        };
+        connection.let_events_flow();
+        match connection.ask(Request::Stop).await {
+            // With its shim gone, everything inside is gone.
+            Ok(_) | Err(RuntimeError::Lost(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn save_image(&self, id: SandboxId) -> Result<SavedLayer, RuntimeError> {
+        let connection = self.connection(id).await?;
+        connection.let_events_flow();
+        match connection.ask(Request::Save).await? {
+            Reply::Saved(layer) => Ok(layer),
+            _ => Err(RuntimeError::Other(
+                "the shim answered something else".into(),
+            )),
+        }
+    }
+
+    async fn destroy(&self, id: SandboxId) -> Result<(), RuntimeError> {
+        let connection = self.sandboxes.lock().await.remove(&id);
+        if let Some(connection) = connection {
+            connection.close().await;
+        }
+        let config = self.config.clone();
+        tokio::task::spawn_blocking(move || reclaim::sandbox(&config, id))
+            .await
+            .map_err(|error| RuntimeError::Other(error.to_string()))?
+    }
+
+    async fn leftovers(&self) -> Result<Vec<Leftover>, RuntimeError> {
+        let (config, ours) = (self.config.clone(), self.alive().await);
+        tokio::task::spawn_blocking(move || reclaim::find(&config, &ours))
+            .await
+            .map_err(|error| RuntimeError::Other(error.to_string()))
+    }
+
+    async fn reclaim(&self) -> Result<Vec<Leftover>, RuntimeError> {
+        let (config, ours) = (self.config.clone(), self.alive().await);
+        tokio::task::spawn_blocking(move || reclaim::all(&config, &ours))
+            .await
+            .map_err(|error| RuntimeError::Other(error.to_string()))?
+    }
+
+    fn state_dir(&self) -> PathBuf {
+        self.config.state_dir.clone()
+    }
+}
+
+impl OciRuntime {
+    async fn alive(&self) -> Vec<SandboxId> {
+        self.sandboxes.lock().await.keys().copied().collect()
+    }
+}

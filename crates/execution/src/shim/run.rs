@@ -1,0 +1,212 @@
+//! A setup script in the sandbox, from its first byte to the last process it left behind.
+
+use std::{fs, path::Path, pin::pin, sync::atomic::Ordering};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    container::Report,
+    disk,
+    sandbox::{End, Sandbox},
+};
+use crate::{
+    driver::{self, Stop, Stops},
+    egress,
+    runtime::{EgressEvent, Event, RuntimeError, ScriptEnd, ScriptSpec},
+};
+
+/// Names of left-behind processes that are told at most.
+const LEFT_BEHIND_MAX: usize = 20;
+
+/// What the cgroup knows; read before the kill, because the OCI runtime removes the cgroup after it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Usage {
+    oom_kills: u64,
+    memory_peak: u64,
+    cpu_millis: u64,
+}
+
+impl Sandbox {
+    fn usage(&self) -> Usage {
+        Usage {
+            oom_kills: self.cgroup.oom_kills(),
+            memory_peak: self.cgroup.memory_peak(),
+            cpu_millis: self.cgroup.cpu_millis(),
+        }
+    }
+
+    /// Runs the script, then ends everything inside.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Lost`] when the sandbox's init died without our doing.
+    pub async fn run(
+        &self,
+        spec: &ScriptSpec,
+        cancel: CancellationToken,
+        sink: mpsc::Sender<Event>,
+    ) -> Result<ScriptEnd, RuntimeError> {
+        let other =
+            |what: &str, error: std::io::Error| RuntimeError::Other(format!("{what}: {error}"));
+        let control = driver::prepare(&self.plan.dir.join("ctl"), spec)
+            .map_err(|error| other("writing the script", error))?;
+        let [stdout, stderr] = match self
+            .container
+            .spawn(&control.command(), &self.plan.env)
+            .await
+        {
+            Ok(output) => output,
+            Err(_) if self.end.load(Ordering::SeqCst) == End::Stopped as u8 => {
+                return Ok(ScriptEnd {
+                    exit_code: 128 + libc::SIGKILL,
+                    cancelled: true,
+                    ..ScriptEnd::default()
+                });
+            }
+            Err(_) if self.container.is_gone() => return Err(self.lost()),
+            Err(error) => return Err(other("starting the script", error)),
+        };
+        let mut lost = false;
+        let mut early = Usage::default();
+        let exit = async {
+            match self.container.report().await {
+                Ok(Report::Ended(status)) => status,
+                Ok(Report::NotStarted(errno)) => {
+                    tracing::error!(errno, "the sandbox's shell could not be started");
+                    127 << 8
+                }
+                Err(_) => {
+                    lost = true;
+                    self.container.gone().await;
+                    libc::SIGKILL
+                }
+            }
+        };
+        let stops = Stops {
+            timeout: spec.timeout,
+            cancel,
+            kill: Box::new(|| {
+                early = self.usage();
+                self.container.signal_kill();
+            }),
+        };
+        let end = {
+            let mut serving = pin!(driver::serve(
+                control,
+                stdout,
+                stderr,
+                exit,
+                stops,
+                sink.clone()
+            ));
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(event) = next_egress(self) => announce(event, &sink).await,
+                    end = &mut serving => break end,
+                }
+            }
+        };
+        let end = end.map_err(|error| other("reading the script's output", error))?;
+        if lost && end.stopped.is_none() {
+            return Err(self.lost());
+        }
+        let late = self.usage();
+        let usage = if late.cpu_millis >= early.cpu_millis && late.memory_peak > 0 {
+            late
+        } else {
+            early
+        };
+        let left_behind = if end.stopped.is_none() {
+            self.left_behind()
+        } else {
+            Vec::new()
+        };
+        self.container.kill().await?;
+        let (disk_used, disk_size) = disk::usage(&self.plan.dir.join("disk"));
+        Ok(ScriptEnd {
+            exit_code: end.exit_code,
+            timed_out: end.stopped == Some(Stop::Timeout),
+            cancelled: end.stopped == Some(Stop::Cancelled),
+            failed_line: end.failed_line,
+            failed_command: end.failed_command,
+            failed_in: end.failed_in,
+            last_line: end.last_line,
+            last_line_for: end.last_line_for,
+            out_of_memory: usage.oom_kills > 0,
+            disk_used,
+            disk_size,
+            memory_peak: usage.memory_peak,
+            cpu_millis: usage.cpu_millis,
+            left_behind,
+            timings: end.timings,
+            egress: self.egress_report().await,
+        })
+    }
+
+    /// Hosts that were asked for.
+    async fn egress_report(&self) -> Vec<EgressEvent> {
+        let network = self.network.clone();
+        match tokio::task::spawn_blocking(move || network.report()).await {
+            Ok(report) => report
+                .records
+                .into_iter()
+                .map(|record| record.event.into())
+                .collect(),
+            Err(error) => {
+                tracing::warn!(%error, "the egress report is missing");
+                Vec::new()
+            }
+        }
+    }
+
+    fn lost(&self) -> RuntimeError {
+        RuntimeError::Lost(match self.end.load(Ordering::SeqCst) {
+            end if end == End::LifeOver as u8 => "its time to live is over".into(),
+            end if end == End::Stopped as u8 => "it has been stopped".into(),
+            _ => "its first process was killed".into(),
+        })
+    }
+
+    /// Names of the processes inside besides the init, each once.
+    fn left_behind(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for pid in self.cgroup.processes() {
+            if pid == self.container.init_pid() || names.len() >= LEFT_BEHIND_MAX {
+                continue;
+            }
+            if let Some(name) = process_name(pid).filter(|name| !names.contains(name)) {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
+
+async fn next_egress(sandbox: &Sandbox) -> Option<egress::EgressEvent> {
+    sandbox.egress.lock().await.recv().await
+}
+
+/// Tells a first attempt at once; a refused one also as a line of the log. A reader that went away is fine.
+async fn announce(event: egress::EgressEvent, sink: &mpsc::Sender<Event>) {
+    if event.outcome.blocked() {
+        let _ = sink
+            .send(Event::System {
+                text: event.sentence(),
+            })
+            .await;
+    }
+    let _ = sink.send(Event::Egress(event.into())).await;
+}
+
+/// The process's name; `None` when it is gone or only waits to be reaped.
+fn process_name(pid: i32) -> Option<String> {
+    let dir = Path::new("/proc").join(pid.to_string());
+    let stat = fs::read(dir.join("stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat).into_owned();
+    let (head, tail) = stat.rsplit_once(')')?;
+    if tail.trim_start().starts_with(['Z', 'X']) {
+        return None;
+    }
+    Some(head.split_once('(')?.1.to_owned())
+}

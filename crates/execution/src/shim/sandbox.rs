@@ -1,0 +1,173 @@
+//! Making and unmaking one sandbox, inside its shim.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use nix::mount::{MntFlags, umount2};
+use tokio::sync::mpsc;
+
+use super::{
+    cgroup::{Cgroup, Kind},
+    container::Container,
+    disk,
+    frames::Plan,
+    idmap::{Mapping, Slot},
+    overlay::Root,
+};
+use crate::{
+    egress::{self, EgressConfig, Gateway, Network, SystemResolver},
+    runtime::RuntimeError,
+};
+
+/// Egress events that may wait for the log; the gateway drops what does not fit, and the report has all of them.
+const EGRESS_EVENTS: usize = 256;
+/// How long the gateway may take to answer inside.
+const GATEWAY_LIMIT: Duration = Duration::from_secs(10);
+
+/// Why everything inside was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum End {
+    /// It was not.
+    None = 0,
+    /// Somebody asked.
+    Stopped = 1,
+    /// Its time to live was over.
+    LifeOver = 2,
+}
+
+/// A sandbox that runs.
+pub struct Sandbox {
+    /// What it was made from.
+    pub plan: Plan,
+    /// Its processes.
+    pub container: Container,
+    /// Its limits and counters.
+    pub cgroup: Cgroup,
+    /// An [`End`].
+    pub end: AtomicU8,
+    /// Its network.
+    pub network: Arc<Network>,
+    /// Attempts to reach a host for the first time, as they happen; taken by the run.
+    pub egress: tokio::sync::Mutex<mpsc::Receiver<egress::EgressEvent>>,
+    root: Root,
+    _gateway: Gateway,
+    _slot: Slot,
+}
+
+/// What the first, single-threaded part of the shim prepares.
+pub struct Ground {
+    /// The range of ids.
+    pub slot: Slot,
+    /// Its user namespace.
+    pub mapping: Mapping,
+}
+
+impl Sandbox {
+    /// Makes the network and the disk side by side, then the root, then starts the container.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Capacity`] when the host's disk has no room; otherwise what could not be made.
+    pub async fn make(plan: Plan, ground: Ground) -> Result<Self, RuntimeError> {
+        let disk_dir = plan.dir.join("disk");
+        let image = plan.dir.join("disk.img");
+        let (bytes, reserve, target) = (plan.disk_bytes, plan.disk_reserve, disk_dir.clone());
+        let disk =
+            tokio::task::spawn_blocking(move || disk::create(&image, bytes, reserve, &target));
+        let mut config = EgressConfig::new(plan.network_policy.clone());
+        config.nft.clone_from(&plan.nft);
+        let network = tokio::task::spawn_blocking(move || Network::create(config));
+        let joined = |error: tokio::task::JoinError| RuntimeError::Other(error.to_string());
+        let no_network = |error: std::io::Error| {
+            RuntimeError::Other(format!("making the sandbox's network: {error}"))
+        };
+        let network = Arc::new(network.await.map_err(joined)?.map_err(no_network)?);
+        let (events, egress) = mpsc::channel(EGRESS_EVENTS);
+        let gateway = network
+            .serve(Arc::new(SystemResolver), events)
+            .map_err(no_network)?;
+        disk.await.map_err(joined)??;
+
+        let base = ground.slot.base();
+        let (points, layers) = (plan.dir.join("m"), plan.lowers.clone());
+        let root = tokio::task::spawn_blocking(move || {
+            Root::assemble(&points, &layers, &disk_dir, &ground.mapping, base)
+        })
+        .await
+        .map_err(joined)?
+        .map_err(|error| {
+            RuntimeError::Other(format!("assembling the root file system: {error}"))
+        })?;
+        if !plan.network_policy.is_closed() {
+            network.ready(GATEWAY_LIMIT).await.map_err(no_network)?;
+        }
+        let container = Container::start(&plan, &root.path(), base, &network).await?;
+        let cgroup = Cgroup::new(Kind::detect(), &plan.cgroup);
+        Ok(Self {
+            plan,
+            container,
+            cgroup,
+            end: AtomicU8::new(End::None as u8),
+            network,
+            egress: egress.into(),
+            root,
+            _gateway: gateway,
+            _slot: ground.slot,
+        })
+    }
+
+    /// Kills everything inside and waits for it.
+    ///
+    /// # Errors
+    /// Something hangs in the kernel.
+    pub async fn stop(&self, why: End) -> Result<(), RuntimeError> {
+        if !self.container.is_gone() {
+            // The first reason counts.
+            let _ = self.end.compare_exchange(
+                End::None as u8,
+                why as u8,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
+        }
+        self.container.kill().await
+    }
+
+    /// The upper directory with plain ids, as it lies on the disk.
+    pub fn upper(&self) -> PathBuf {
+        self.disk().join("upper")
+    }
+
+    /// Where the disk is mounted.
+    pub fn disk(&self) -> PathBuf {
+        self.plan.dir.join("disk")
+    }
+
+    /// Takes the overlay apart, so that the upper does not change any more.
+    pub fn close_root(&self) {
+        self.root.disassemble();
+    }
+
+    /// Unmounts everything and lets the loop device go.
+    pub fn close(&self) {
+        self.close_root();
+        unmount_disk(&self.plan.dir);
+    }
+}
+
+/// Unmounts a sandbox's disk; not mounted is fine.
+pub fn unmount_disk(dir: &Path) {
+    let disk = dir.join("disk");
+    if disk.exists() && umount2(&disk, MntFlags::empty()).is_err() {
+        let _ = umount2(&disk, MntFlags::MNT_DETACH);
+    }
+    // The image is of no use to anybody any more, and its room is needed.
+    let _ = fs::remove_file(dir.join("disk.img"));
+}

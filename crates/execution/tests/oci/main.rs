@@ -1,0 +1,6 @@
+//! Real sandboxes through the `oci` runtime. Needs root, `crun`, and the small runner image: `GROUNDWORK_TEST_IMAGES` names
+//! the directory that holds it (default `/var/lib/groundwork-test/images`).
+
+mod support;
+
+mod basics;

@@ -1,0 +1,234 @@
+//! Making sandboxes in tests.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use domain::{
+    ids::{Id, SandboxId},
+    network_policy::NetworkPolicy,
+    setup_run::Stream,
+};
+use execution::{
+    images::ImageStore,
+    oci::{OciConfig, OciRuntime},
+    runtime::{Event, Runtime, RuntimeError, SandboxSpec, ScriptEnd, ScriptSpec},
+};
+use tokio::sync::mpsc;
+
+/// Reference of the image that the tests use.
+pub const IMAGE: &str = "groundwork/runner:small";
+
+pub fn images_dir() -> PathBuf {
+    std::env::var_os("GROUNDWORK_TEST_IMAGES")
+        .map_or_else(|| "/var/lib/groundwork-test/images".into(), PathBuf::from)
+}
+
+/// A runtime with a state directory of its own.
+pub struct Bench {
+    pub runtime: OciRuntime,
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut OciConfig)) -> Self {
+        assert!(
+            nix::unistd::geteuid().is_root(),
+            "these tests make sandboxes and must run as root"
+        );
+        assert!(
+            Command::new("crun")
+                .arg("--version")
+                .output()
+                .is_ok_and(|output| output.status.success()),
+            "these tests need crun (Debian: apt-get install crun)"
+        );
+        let images = ImageStore::new(images_dir());
+        assert!(
+            images.rootfs(IMAGE).ok().flatten().is_some(),
+            "these tests need the small runner image in {}: cargo run -p execution --example build_runner -- small {0}",
+            images_dir().display()
+        );
+        let dir = tempfile::Builder::new()
+            .prefix("oci-")
+            .tempdir_in("/var/lib/groundwork-test")
+            .unwrap();
+        // Layers that tests save go with the test: the store is a directory of links to the real one.
+        std::os::unix::fs::symlink(images_dir().join("runner"), dir.path().join("runner")).unwrap();
+        let shim = (
+            PathBuf::from(env!("CARGO_BIN_EXE_groundwork-shim")),
+            Vec::new(),
+        );
+        let mut config =
+            OciConfig::new(dir.path().join("state"), ImageStore::new(dir.path()), shim);
+        config.base_uid = 1_000_000_000;
+        change(&mut config);
+        make_passable(dir.path());
+        Self {
+            runtime: OciRuntime::new(config).unwrap(),
+            dir,
+        }
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.runtime.state_dir()
+    }
+
+    pub fn layers(&self) -> PathBuf {
+        self.dir.path().join("layers")
+    }
+
+    pub fn spec(&self) -> SandboxSpec {
+        spec()
+    }
+
+    /// Starts a sandbox.
+    pub async fn start(&self, spec: &SandboxSpec) -> SandboxId {
+        self.runtime.prepare(spec).await.unwrap_or_else(|error| {
+            let log = self
+                .state()
+                .join("sandboxes")
+                .join(spec.id.to_string())
+                .join("shim.log");
+            panic!(
+                "{error}; {}",
+                std::fs::read_to_string(log).unwrap_or_default()
+            )
+        });
+        spec.id
+    }
+
+    /// Runs a script in a new default sandbox and removes it.
+    pub async fn run(&self, script: &str) -> Ran {
+        let spec = spec();
+        let id = self.start(&spec).await;
+        let ran = self.script(id, script, 60).await.unwrap();
+        self.runtime.destroy(id).await.unwrap();
+        ran
+    }
+
+    /// Runs a script in this sandbox.
+    pub async fn script(
+        &self,
+        id: SandboxId,
+        script: &str,
+        timeout: u64,
+    ) -> Result<Ran, RuntimeError> {
+        let (sender, mut receiver) = mpsc::channel(64);
+        let spec = ScriptSpec {
+            script: script.to_owned(),
+            timeout: Duration::from_secs(timeout),
+        };
+        let collecting = tokio::spawn(async move {
+            let mut events = Vec::new();
+            while let Some(event) = receiver.recv().await {
+                events.push(event);
+            }
+            events
+        });
+        let end = self.runtime.run_script(id, &spec, sender).await;
+        let events = collecting.await.unwrap();
+        end.map(|end| Ran { end, events })
+    }
+
+    /// Nothing is left on the machine.
+    pub async fn assert_clean(&self) {
+        let leftovers = self.runtime.leftovers().await.unwrap();
+        assert!(leftovers.is_empty(), "left behind: {leftovers:?}");
+        assert_eq!(
+            std::fs::read_dir(self.state().join("sandboxes"))
+                .unwrap()
+                .count(),
+            0,
+            "sandbox directories stay"
+        );
+    }
+}
+
+fn make_passable(dir: &Path) {
+    std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+}
+
+pub fn new_id() -> SandboxId {
+    Id::from_uuid(uuid::Uuid::new_v4())
+}
+
+pub fn spec() -> SandboxSpec {
+    SandboxSpec {
+        id: new_id(),
+        runner_image: IMAGE.into(),
+        layers: Vec::new(),
+        cpu_milli: 2_000,
+        memory_mib: 1_024,
+        disk_gi: 1,
+        env_vars: BTreeMap::new(),
+        network_policy: NetworkPolicy::no_access(),
+        privileged: false,
+        mounts: Vec::new(),
+        life: None,
+    }
+}
+
+/// What a script did.
+#[derive(Debug)]
+pub struct Ran {
+    pub end: ScriptEnd,
+    pub events: Vec<Event>,
+}
+
+impl Ran {
+    fn text(&self, wanted: Stream) -> String {
+        let mut bytes = Vec::new();
+        for event in &self.events {
+            if let Event::Output {
+                stream,
+                bytes: more,
+            } = event
+                && *stream == wanted
+            {
+                bytes.extend_from_slice(more);
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    pub fn stdout(&self) -> String {
+        self.text(Stream::Stdout)
+    }
+
+    pub fn stderr(&self) -> String {
+        self.text(Stream::Stderr)
+    }
+
+    /// The script passed; its standard output.
+    pub fn passed(&self) -> String {
+        assert_eq!(
+            self.end.exit_code,
+            0,
+            "line {}: {}\n{}",
+            self.end.failed_line,
+            self.stdout(),
+            self.stderr()
+        );
+        self.stdout()
+    }
+}
+
+/// Waits until it is so.
+pub async fn eventually(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    while !so().await {
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "not within 20 s: {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
