@@ -1,10 +1,19 @@
-//! The console: pages, components, server functions.
+//! The console: pages, components, server functions. Built twice: with `ssr` for the server, with `hydrate` for the
+//! browser; never with both.
 #![recursion_limit = "512"]
 
-use leptos::prelude::*;
+pub mod ansi;
+pub mod api;
+#[cfg(feature = "ssr")]
+pub mod context;
+pub mod draft;
+pub mod format;
+pub mod links;
+pub mod live;
+mod shell;
+pub mod theme;
+mod units;
 
-/// The root component.
-#[component]
-pub fn App() -> impl IntoView {
-    view! { <main>"Groundwork"</main> }
-}
+pub use shell::App;
+#[cfg(feature = "ssr")]
+pub use shell::shell;

@@ -15,8 +15,10 @@ pub struct Config {
     pub lease_renew_after: Duration,
     /// Without a heartbeat for this long a lease is lost.
     pub lease_lost_after: Duration,
-    /// A run that no worker takes for this long fails.
+    /// A waiting run fails after this long while no worker is there at all.
     pub queue_deadline: Duration,
+    /// A waiting run fails after this long even while workers are there but have no room.
+    pub queue_deadline_busy: Duration,
     /// Seconds that logs are kept after their run ended.
     pub log_retention_seconds: i64,
     /// How many passwords are hashed at once; each takes 19 MiB.
@@ -27,6 +29,10 @@ pub struct Config {
     pub backup_poll: Duration,
     /// Followers check this often that the viewer may still look.
     pub access_recheck: Duration,
+    /// A follower that has nothing to say for this long sends a beat, so that nothing on the way hangs up.
+    pub beat_after: Duration,
+    /// News of the environments table come at most this often.
+    pub table_news_after: Duration,
 }
 
 impl Config {
@@ -37,11 +43,14 @@ impl Config {
             lease_renew_after: Duration::from_secs(5),
             lease_lost_after: Duration::from_secs(20),
             queue_deadline: Duration::from_secs(600),
+            queue_deadline_busy: Duration::from_secs(7_200),
             log_retention_seconds: limits::RUN_RETENTION_SECONDS,
             password_hashes_at_once: 2,
             password_cost: (19 * 1024, 2),
             backup_poll: Duration::from_secs(2),
             access_recheck: Duration::from_secs(15),
+            beat_after: Duration::from_secs(15),
+            table_news_after: Duration::from_millis(500),
         }
     }
 }

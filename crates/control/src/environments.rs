@@ -1,25 +1,74 @@
-//! Environments: list, read, create, change, delete, duplicate, history.
+//! Environments: list, read, create, change, delete, duplicate.
 
-use domain::ids::EnvironmentId;
-use serde_json::Value;
+use domain::{
+    environment::{Definition, Patch, parse_create, parse_patch},
+    ids::EnvironmentId,
+    issues::Issues,
+    limits,
+    roles::{Action, permits},
+    setup_run::{Command, LogLine, Stream},
+    timestamp::Timestamp,
+    verification::Verification,
+};
+use serde_json::{Value, json};
 use wire::{
-    console::{History, Validation},
+    console::{Validation, VerdictEffect},
     managed_agents::{Deleted, Environment, EnvironmentList},
 };
 
-use crate::{Control, Error, Keyed, OpCtx, Outcome, Result};
+use crate::{
+    Control, Error, Keyed, Member, OpCtx, Outcome, RACES_MAX, Result,
+    idempotency::ReceiptMaker,
+    ports::{
+        Effects, RunChange, Topic, Written,
+        rows::{EnvironmentRow, RevisionRow},
+    },
+    staleness::audit_changes,
+    view,
+};
 
 impl Control {
+    /// The only way to an environment's row: one of the caller's organization, for an action that the caller's role allows.
+    ///
+    /// # Errors
+    /// `401` for nobody, `404` for what the caller may not know of, `403` for what the role does not allow.
+    pub(crate) async fn load_environment(
+        &self,
+        ctx: &OpCtx,
+        id: EnvironmentId,
+        action: Action,
+    ) -> Result<EnvironmentRow> {
+        let member = ctx.member()?;
+        if !permits(member.role, Action::ReadEnvironments) {
+            return Err(Error::not_found());
+        }
+        let row = self
+            .0
+            .store
+            .environment(member.organization_id, id)
+            .await?
+            .ok_or_else(Error::not_found)?;
+        ctx.require(action)?;
+        Ok(row)
+    }
+
     /// All environments of the caller's organization, newest first; `null` without any.
     pub async fn list_environments(&self, ctx: &OpCtx) -> Result<EnvironmentList> {
-        let _ = ctx;
-        Err(Error::unavailable("not written yet"))
+        let member = ctx.require(Action::ReadEnvironments)?;
+        let rows = self.0.store.environments(member.organization_id).await?;
+        Ok(EnvironmentList {
+            environments: (!rows.is_empty()).then(|| rows.iter().map(view::environment).collect()),
+        })
     }
+
     /// One.
     pub async fn get_environment(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<Environment> {
-        let _ = (ctx, id);
-        Err(Error::unavailable("not written yet"))
+        let row = self
+            .load_environment(ctx, id, Action::ReadEnvironments)
+            .await?;
+        Ok(view::environment(&row))
     }
+
     /// Creates one from a create body of the API.
     pub async fn create_environment(
         &self,
@@ -27,9 +76,55 @@ impl Control {
         body: &Value,
         key: Option<Keyed>,
     ) -> Result<Outcome<Environment>> {
-        let _ = (ctx, body, key);
-        Err(Error::unavailable("not written yet"))
+        let member = ctx.require(Action::ChangeEnvironments)?.clone();
+        let (control, ctx, body) = (self.clone(), ctx.clone(), body.clone());
+        self.keyed(member.organization_id, key, 200, move |maker| async move {
+            let definition = parse_create(&body, &control.0.catalog)?;
+            control
+                .insert(&ctx, &member, definition, "environment.create", &maker)
+                .await
+        })
+        .await
     }
+
+    async fn insert(
+        &self,
+        ctx: &OpCtx,
+        member: &Member,
+        definition: Definition,
+        action: &str,
+        maker: &ReceiptMaker,
+    ) -> Result<Environment> {
+        let now = self.0.clock.now();
+        let scripted = definition.has_script();
+        let row = EnvironmentRow {
+            organization_id: member.organization_id,
+            environment_id: self.0.ids.next(),
+            version: 1,
+            revision: 1,
+            verification: Verification::created(&definition),
+            setup_updated_by: scripted.then_some(member.user_id),
+            setup_updated_at: scripted.then_some(now),
+            created_at: now,
+            updated_at: now,
+            definition,
+        };
+        let answer = view::environment(&row);
+        let fx = Effects {
+            receipt: maker.receipt(self, &answer)?,
+            audit: vec![self.audit(
+                ctx,
+                row.organization_id,
+                action,
+                row.environment_id,
+                json!({"name": row.definition.name, "revision": 1}),
+            )],
+            revision: Some(revision_of(&row, member, now)),
+        };
+        self.0.store.insert_environment(&row, fx).await?;
+        Ok(answer)
+    }
+
     /// Changes one with an update body of the API. A lost race is tried again once when the body touches neither access
     /// nor compute, and is `409 revision_conflict` otherwise.
     pub async fn update_environment(
@@ -39,9 +134,103 @@ impl Control {
         body: &Value,
         key: Option<Keyed>,
     ) -> Result<Outcome<Environment>> {
-        let _ = (ctx, id, body, key);
-        Err(Error::unavailable("not written yet"))
+        let member = ctx.member()?.clone();
+        if !permits(member.role, Action::ChangeEnvironments) {
+            // Tells 404 from 403.
+            self.load_environment(ctx, id, Action::ChangeEnvironments)
+                .await?;
+        }
+        let (control, ctx, body) = (self.clone(), ctx.clone(), body.clone());
+        self.keyed(member.organization_id, key, 200, move |maker| async move {
+            let saved = control
+                .load_environment(&ctx, id, Action::ChangeEnvironments)
+                .await?;
+            let patch = parse_patch(&body, &control.0.catalog)?;
+            control.apply(&ctx, saved, &patch, &maker).await
+        })
+        .await
     }
+
+    pub(crate) async fn apply(
+        &self,
+        ctx: &OpCtx,
+        mut saved: EnvironmentRow,
+        patch: &Patch,
+        maker: &ReceiptMaker,
+    ) -> Result<Environment> {
+        let sensitive = patch.changes_access_or_compute(&saved.definition);
+        let mut races_with_edits = 0;
+        for _ in 0..RACES_MAX {
+            let definition = patch.apply(&saved.definition, &self.0.catalog)?;
+            let (written, answer) = self
+                .write_definition(ctx, &saved, definition, "environment.update", maker)
+                .await?;
+            if written == Written::Done {
+                return Ok(answer);
+            }
+            let revision = saved.revision;
+            saved = self
+                .load_environment(ctx, saved.environment_id, Action::ChangeEnvironments)
+                .await?;
+            // The verdict moved, not the definition: nobody's edit is in the way.
+            if saved.revision == revision {
+                continue;
+            }
+            races_with_edits += 1;
+            if sensitive || races_with_edits > 1 {
+                return Err(Error::revision_conflict(Vec::new()));
+            }
+        }
+        Err(Error::revision_conflict(Vec::new()))
+    }
+
+    /// Writes a new definition over a row as it was read. The receipt is written even when nothing changes.
+    pub(crate) async fn write_definition(
+        &self,
+        ctx: &OpCtx,
+        saved: &EnvironmentRow,
+        definition: Definition,
+        action: &str,
+        maker: &ReceiptMaker,
+    ) -> Result<(Written, Environment)> {
+        let member = ctx.require(Action::ChangeEnvironments)?;
+        let now = self.0.clock.now();
+        let mut row = saved.clone();
+        row.version += 1;
+        let changed = definition != saved.definition;
+        if changed {
+            row.revision += 1;
+            row.updated_at = now;
+            row.verification = saved.verification.edited(&saved.definition, &definition);
+            if definition.setup != saved.definition.setup {
+                row.setup_updated_by = Some(member.user_id);
+                row.setup_updated_at = Some(now);
+            }
+            row.definition = definition;
+        }
+        let answer = view::environment(&row);
+        let mut fx = Effects {
+            receipt: maker.receipt(self, &answer)?,
+            ..Effects::default()
+        };
+        if changed {
+            let detail = json!({
+                "from_revision": saved.revision,
+                "to_revision": row.revision,
+                "changes": audit_changes(&saved.definition, &row.definition),
+            });
+            fx.audit =
+                vec![self.audit(ctx, row.organization_id, action, row.environment_id, detail)];
+            fx.revision = Some(revision_of(&row, member, now));
+        }
+        let written = self
+            .0
+            .store
+            .update_environment(saved.version, &row, fx)
+            .await?;
+        Ok((written, answer))
+    }
+
     /// Saves the console's form: `body` is a whole update body as the form holds it, made from revision `base_revision`.
     /// Only what the form changed is applied (so that nobody's edit is lost); fields that somebody else changed
     /// meanwhile to another value are `409 revision_conflict` with `details.fields`.
@@ -52,23 +241,162 @@ impl Control {
         base_revision: i64,
         body: &Value,
     ) -> Result<Environment> {
-        let _ = (ctx, id, base_revision, body);
-        Err(Error::unavailable("not written yet"))
+        let saved = self
+            .load_environment(ctx, id, Action::ChangeEnvironments)
+            .await?;
+        let base = self.definition_at(&saved, base_revision).await?;
+        let Some(minimal) = self.form_changes(&base, &saved.definition, body)? else {
+            return Ok(view::environment(&saved));
+        };
+        let patch = parse_patch(&minimal, &self.0.catalog)?;
+        self.apply(ctx, saved, &patch, &ReceiptMaker::none()).await
     }
+
+    async fn definition_at(&self, saved: &EnvironmentRow, revision: i64) -> Result<Definition> {
+        if revision == saved.revision {
+            return Ok(saved.definition.clone());
+        }
+        self.0
+            .store
+            .revisions(saved.environment_id)
+            .await?
+            .into_iter()
+            .find(|row| row.revision == revision)
+            .map(|row| row.definition)
+            .ok_or_else(|| Error::revision_conflict(Vec::new()))
+    }
+
+    /// The part of a form that changes something against the definition it was made from, with the access expectation
+    /// that the form's reader had; `None`: nothing.
+    fn form_changes(
+        &self,
+        base: &Definition,
+        saved: &Definition,
+        body: &Value,
+    ) -> Result<Option<Value>> {
+        let object = body.as_object().ok_or_else(|| {
+            Error::invalid_request("The form must be an object. Reload the page and try again.")
+        })?;
+        let expected = json!({
+            "network_policy": base.network_policy.to_json(), "privileged": base.privileged,
+        });
+        let mut whole = object.clone();
+        whole.insert("expected_access".to_owned(), expected.clone());
+        let wanted =
+            parse_patch(&Value::Object(whole), &self.0.catalog)?.apply(base, &self.0.catalog)?;
+        let (base, saved, wanted) = (fields(base)?, fields(saved)?, fields(&wanted)?);
+        let changed = |key: &String| base.get(key) != wanted.get(key);
+        let conflicts: Vec<String> = wanted
+            .keys()
+            .filter(|key| changed(key))
+            .filter(|key| saved.get(*key) != base.get(*key) && saved.get(*key) != wanted.get(*key))
+            .cloned()
+            .collect();
+        if !conflicts.is_empty() {
+            return Err(Error::revision_conflict(conflicts));
+        }
+        let mut minimal: serde_json::Map<String, Value> = object
+            .iter()
+            .filter(|(key, _)| changed(key) && saved.get(*key) != wanted.get(*key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        if minimal.is_empty() {
+            return Ok(None);
+        }
+        if minimal.contains_key("network_policy") || minimal.contains_key("privileged") {
+            minimal.insert("expected_access".to_owned(), expected);
+        }
+        Ok(Some(Value::Object(minimal)))
+    }
+
     /// Deletes one and cancels its run in flight.
     pub async fn delete_environment(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<Deleted> {
-        let _ = (ctx, id);
-        Err(Error::unavailable("not written yet"))
+        for _ in 0..RACES_MAX {
+            let row = self
+                .load_environment(ctx, id, Action::ChangeEnvironments)
+                .await?;
+            let now = self.0.clock.now();
+            let run = match row.verification.active_setup_run_id {
+                Some(run) => self.0.store.run(run).await?,
+                None => None,
+            };
+            let mut gone = row.clone();
+            gone.version += 1;
+            gone.updated_at = now;
+            gone.verification = row.verification.run_cancelled();
+            let fx = Effects {
+                audit: vec![self.audit(
+                    ctx,
+                    row.organization_id,
+                    "environment.delete",
+                    id,
+                    json!({"name": row.definition.name, "revision": row.revision}),
+                )],
+                ..Effects::default()
+            };
+            // A run that ended in the meantime needs no change.
+            let stopped = run.and_then(|run| {
+                let state = run.state.decide(&Command::RequestCancel).ok()?;
+                let mut next = run.clone();
+                next.version += 1;
+                next.state = state;
+                if next.state.status.is_terminal() {
+                    next.finished_at = Some(now);
+                    next.record.message = "Cancelled: the environment was deleted.".to_owned();
+                }
+                Some((run.version, next))
+            });
+            let line = system_line(now, "Cancelled: the environment was deleted.");
+            let change = stopped.as_ref().map(|(expected, next)| RunChange {
+                expected: *expected,
+                row: next,
+                // While a worker drives the run, the worker numbers its lines.
+                system_line: next.state.status.is_terminal().then_some(&line),
+            });
+            let written = self
+                .0
+                .store
+                .delete_environment(row.version, &gone, now, change, fx)
+                .await?;
+            if written == Written::Done {
+                if let Some((_, run)) = &stopped {
+                    self.not_waiting(run.setup_run_id);
+                }
+                self.0.bell.ring(Topic::Orders);
+                return Ok(Deleted { deleted: true });
+            }
+        }
+        Err(Error::unavailable("the environment kept changing"))
     }
+
     /// Copies one; the copy is not verified.
     pub async fn duplicate_environment(
         &self,
         ctx: &OpCtx,
         id: EnvironmentId,
     ) -> Result<Environment> {
-        let _ = (ctx, id);
-        Err(Error::unavailable("not written yet"))
+        let row = self
+            .load_environment(ctx, id, Action::ChangeEnvironments)
+            .await?;
+        let member = ctx.member()?;
+        let mut definition = row.definition;
+        definition.name = format!("Copy of {}", definition.name)
+            .chars()
+            .take(limits::NAME_MAX_CHARS)
+            .collect::<String>()
+            .trim_end()
+            .to_owned();
+        definition.image.clone_from(&self.0.catalog.runner_image);
+        self.insert(
+            ctx,
+            member,
+            definition,
+            "environment.duplicate",
+            &ReceiptMaker::none(),
+        )
+        .await
     }
+
     /// Checks a form without saving: a create body, or an update body of `id`.
     pub async fn validate_environment(
         &self,
@@ -76,22 +404,97 @@ impl Control {
         id: Option<EnvironmentId>,
         body: &Value,
     ) -> Result<Validation> {
-        let _ = (ctx, id, body);
-        Err(Error::unavailable("not written yet"))
+        let script = body
+            .pointer("/setup/script")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let warnings = view::warnings_of(&domain::setup_script::normalise(script));
+        let refused = |issues: Issues| Validation {
+            issues: issues.0,
+            warnings: warnings.clone(),
+            effect: None,
+        };
+        let Some(id) = id else {
+            ctx.require(Action::ChangeEnvironments)?;
+            return Ok(match parse_create(body, &self.0.catalog) {
+                Ok(_) => refused(Issues::new()),
+                Err(issues) => refused(issues),
+            });
+        };
+        let saved = self
+            .load_environment(ctx, id, Action::ChangeEnvironments)
+            .await?;
+        let mut whole = body.clone();
+        if let Some(object) = whole.as_object_mut() {
+            object.insert(
+                "expected_access".to_owned(),
+                json!({
+                    "network_policy": saved.definition.network_policy.to_json(),
+                    "privileged": saved.definition.privileged,
+                }),
+            );
+        }
+        let after = parse_patch(&whole, &self.0.catalog).and_then(|patch| {
+            patch
+                .apply(&saved.definition, &self.0.catalog)
+                .map_err(|refusal| match refusal {
+                    domain::environment::PatchRefusal::Invalid(issues) => issues,
+                    // Cannot be: the expectation was filled in from what is saved.
+                    _ => Issues::one("expected_access", "Reload the page and try again."),
+                })
+        });
+        Ok(match after {
+            Err(issues) => refused(issues),
+            Ok(after) => Validation {
+                issues: Vec::new(),
+                warnings,
+                effect: effect(&saved, &after),
+            },
+        })
     }
-    /// Every saved definition, newest first.
-    pub async fn environment_history(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<History> {
-        let _ = (ctx, id);
-        Err(Error::unavailable("not written yet"))
+}
+
+/// What saving does to the verdict.
+fn effect(saved: &EnvironmentRow, after: &Definition) -> Option<VerdictEffect> {
+    match (saved.definition.has_script(), after.has_script()) {
+        (true, false) => return Some(VerdictEffect::NothingToVerify),
+        (false, true) => return Some(VerdictEffect::NeedsTest),
+        _ => {}
     }
-    /// Goes back to a saved definition (as a new revision); fields that never change keep their present value.
-    pub async fn restore_environment(
-        &self,
-        ctx: &OpCtx,
-        id: EnvironmentId,
-        revision: i64,
-    ) -> Result<Environment> {
-        let _ = (ctx, id, revision);
-        Err(Error::unavailable("not written yet"))
+    let before = saved.verification.is_stale(&view::fingerprint_of(saved));
+    let then = saved.verification.is_stale(&domain::fingerprint::of(after));
+    match (before, then) {
+        (false, true) => Some(VerdictEffect::BecomesStale),
+        (true, false) => Some(VerdictEffect::BecomesCurrent),
+        _ => None,
+    }
+}
+
+/// A definition's fields by name, to compare them one by one.
+fn fields(definition: &Definition) -> Result<serde_json::Map<String, Value>> {
+    match serde_json::to_value(definition).map_err(Error::internal)? {
+        Value::Object(map) => Ok(map),
+        _ => Err(Error::internal("a definition is an object")),
+    }
+}
+
+fn revision_of(row: &EnvironmentRow, member: &Member, at: Timestamp) -> RevisionRow {
+    RevisionRow {
+        environment_id: row.environment_id,
+        revision: row.revision,
+        definition: row.definition.clone(),
+        by: member.user_id,
+        at,
+    }
+}
+
+/// A note of the control plane in a run's log; the store numbers it.
+pub(crate) fn system_line(at: Timestamp, text: impl Into<String>) -> LogLine {
+    LogLine {
+        seq: 0,
+        stream: Stream::System,
+        line: None,
+        text: text.into(),
+        at,
     }
 }

@@ -250,6 +250,31 @@ impl Error {
             "This setup link is not valid. Use the newest one that the server printed when it started.",
         )
     }
+    /// An invitation that was accepted, withdrawn, or is past its end, or never was.
+    pub fn invitation_over() -> Self {
+        Self::new(
+            Code::NotFound,
+            "This invitation is not valid any more. Ask an admin of the organization for a new link.",
+        )
+    }
+    /// The run could not be queued; the cause goes to the log.
+    pub fn setup_run_not_started(cause: impl Into<Cause>) -> Self {
+        let mut error = Self::new(
+            Code::SetupRunNotStarted,
+            "The setup run could not be queued. Try again shortly.",
+        )
+        .retry_after(2);
+        error.source = Some(cause.into());
+        error
+    }
+    /// The environment's provider is not offered any more.
+    pub fn sandbox_provider_disabled(provider: &str) -> Self {
+        Self::new(
+            Code::SandboxProviderDisabled,
+            format!("The runtime {provider:?} is switched off in this deployment. Use an environment of another runtime."),
+        )
+        .detail("field", "provider")
+    }
     /// Our fault; the cause goes to the log.
     pub fn internal(cause: impl Into<Cause>) -> Self {
         let mut error = Self::new(

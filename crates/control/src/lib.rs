@@ -1,7 +1,7 @@
 //! The application layer: every use case, once, for every door (pages, REST, workers, command line).
 //! Doors parse, call one method `(ctx, command)` of [`Control`], and translate (architecture, invariant 2).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use domain::environment::Catalog;
 
@@ -12,16 +12,21 @@ pub mod catalog;
 pub mod config;
 pub mod console;
 pub mod ctx;
+mod ending;
 pub mod environments;
 pub mod error;
 pub mod gateway;
 pub mod idempotency;
 pub mod live;
+pub mod members;
+mod passwords;
 pub mod ports;
 pub mod reconcilers;
 pub mod secret;
 pub mod setup_runs;
 pub mod staleness;
+mod throttle;
+mod view;
 pub mod workers;
 
 pub use config::Config;
@@ -31,7 +36,13 @@ pub use gateway::LocalGateway;
 pub use idempotency::{Keyed, Outcome};
 pub use secret::{Secret, ServerKey};
 
+use gateway::Leases;
+use passwords::Passwords;
 use ports::{Clock, Doorbell, Ids, Store};
+use throttle::Throttle;
+
+/// How often a compare-and-set is tried again when somebody was faster.
+pub(crate) const RACES_MAX: usize = 8;
 
 /// What [`Control`] is built from.
 pub struct Parts {
@@ -60,6 +71,9 @@ struct Inner {
     bell: Arc<dyn Doorbell>,
     catalog: Arc<Catalog>,
     config: Config,
+    passwords: Passwords,
+    throttle: Mutex<Throttle>,
+    leases: Mutex<Leases>,
 }
 
 impl Control {
@@ -71,6 +85,12 @@ impl Control {
             ids: parts.ids,
             bell: parts.doorbell,
             catalog: parts.catalog,
+            passwords: Passwords::new(
+                parts.config.password_hashes_at_once,
+                parts.config.password_cost,
+            ),
+            throttle: Mutex::new(Throttle::default()),
+            leases: Mutex::new(Leases::default()),
             config: parts.config,
         }))
     }

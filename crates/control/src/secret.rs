@@ -1,6 +1,12 @@
-//! Text that must not be shown: without `Debug`, `Display` or `Serialize` (architecture, invariant 7).
+//! Text that must not be shown: without `Debug`, `Display` or `Serialize` (architecture, invariant 7); and the chance
+//! that such texts are made of.
 
-use sha2::{Digest, Sha256};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use rand::TryRngCore as _;
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{Error, Result};
 
 /// A password, a token, an API key's secret.
 #[derive(Clone)]
@@ -19,6 +25,14 @@ impl Secret {
     pub fn sha256_hex(&self) -> String {
         hex::encode(Sha256::digest(self.0.as_bytes()))
     }
+    /// 256 random bits as 43 base64url characters after a prefix.
+    pub(crate) fn random(prefix: &str) -> Result<Self> {
+        let mut bytes = [0u8; 32];
+        rand::rngs::OsRng
+            .try_fill_bytes(&mut bytes)
+            .map_err(Error::internal)?;
+        Ok(Self(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))))
+    }
 }
 
 impl From<String> for Secret {
@@ -36,8 +50,11 @@ impl ServerKey {
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
-    pub(crate) const fn bytes(&self) -> &[u8; 32] {
-        &self.0
+    /// HMAC-SHA256 in hex: whoever reads the database alone can neither use nor check guesses of a secret.
+    pub(crate) fn keyed_hash(&self, secret: &Secret) -> Result<String> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(Error::internal)?;
+        mac.update(secret.0.as_bytes());
+        Ok(hex::encode(mac.finalize().into_bytes()))
     }
 }
 
@@ -49,4 +66,44 @@ pub(crate) fn same(left: &str, right: &str) -> bool {
             .zip(right.bytes())
             .fold(0u8, |differs, (a, b)| differs | (a ^ b))
             == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_secrets_have_256_bits_and_differ() {
+        let (one, two) = (
+            Secret::random("rma_").unwrap(),
+            Secret::random("rma_").unwrap(),
+        );
+        assert_eq!(one.expose().len(), "rma_".len() + 43);
+        assert_ne!(one.expose(), two.expose());
+    }
+
+    #[test]
+    fn keyed_hashes_depend_on_secret_and_key() {
+        let (a, b) = (ServerKey::new([1; 32]), ServerKey::new([2; 32]));
+        let secret = Secret::new("rma_x");
+        assert_eq!(
+            a.keyed_hash(&secret).unwrap(),
+            a.keyed_hash(&secret).unwrap()
+        );
+        assert_ne!(
+            a.keyed_hash(&secret).unwrap(),
+            b.keyed_hash(&secret).unwrap()
+        );
+        assert_ne!(
+            a.keyed_hash(&secret).unwrap(),
+            a.keyed_hash(&Secret::new("rma_y")).unwrap()
+        );
+    }
+
+    #[test]
+    fn equality_of_secrets_is_equality() {
+        assert!(same("abc", "abc"));
+        assert!(!same("abc", "abd"));
+        assert!(!same("abc", "ab"));
+    }
 }

@@ -1,9 +1,28 @@
 //! Setup runs: start, list, read, log, cancel.
 
-use domain::ids::{EnvironmentId, SetupRunId};
+use std::time::Duration;
+
+use domain::{
+    ids::{EnvironmentId, SetupRunId},
+    limits,
+    network_policy::NetworkPolicy,
+    roles::{Action, permits},
+    setup_run::{Command, Kind, LogLine, Refusal, RunState, Status, Stream},
+};
+use serde_json::json;
 use wire::managed_agents::{LogPage, SetupRun, SetupRunList};
 
-use crate::{Control, Error, Keyed, OpCtx, Outcome, Result};
+use crate::{
+    Control, Error, Keyed, Member, OpCtx, Outcome, RACES_MAX, Result,
+    ending::conclude,
+    environments::system_line,
+    idempotency::ReceiptMaker,
+    ports::{
+        Admission, Effects, RunChange, StoreError, Topic, Written,
+        rows::{EnvironmentRow, LogCounters, RunRecord, SetupRunRow},
+    },
+    view,
+};
 
 /// Which page of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,7 +35,65 @@ pub struct LogQuery {
     pub wait_seconds: Option<u32>,
 }
 
+/// How long to hold an answer.
+fn held(wait_seconds: Option<u32>) -> Result<Duration> {
+    let wait = wait_seconds.unwrap_or(0);
+    if wait > limits::WAIT_SECONDS_MAX {
+        return Err(Error::invalid_field(
+            "wait_seconds",
+            format!("Must be 0 to {}.", limits::WAIT_SECONDS_MAX),
+        ));
+    }
+    Ok(Duration::from_secs(u64::from(
+        wait.min(limits::WAIT_SECONDS_HELD_MAX),
+    )))
+}
+
+fn within(name: &str, given: Option<u32>, default: u32, most: u32) -> Result<u32> {
+    let value = given.unwrap_or(default);
+    if (1..=most).contains(&value) {
+        Ok(value)
+    } else {
+        Err(Error::invalid_field(name, format!("Must be 1 to {most}.")))
+    }
+}
+
+/// Which access the run has, for the first line of its log.
+fn access_note(policy: &NetworkPolicy) -> String {
+    match policy {
+        NetworkPolicy::Unrestricted => "internet access to every host".to_owned(),
+        NetworkPolicy::Rules(_) if policy.is_closed() => "no internet access".to_owned(),
+        NetworkPolicy::Rules(rules) => format!("internet access by {} rules", rules.len()),
+    }
+}
+
 impl Control {
+    /// The only way to a run's row: one of an environment that the caller may do this with.
+    pub(crate) async fn load_run(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+        action: Action,
+    ) -> Result<(EnvironmentRow, SetupRunRow)> {
+        let member = ctx.member()?;
+        // The existence of the run comes before the role: a run that is not there answers alike for every role.
+        let row = self
+            .load_environment(ctx, environment, Action::ReadEnvironments)
+            .await?;
+        let run = match self.0.store.run(run).await? {
+            Some(run)
+                if run.environment_id == environment
+                    && run.organization_id == member.organization_id =>
+            {
+                run
+            }
+            _ => return Err(Error::not_found()),
+        };
+        ctx.require(action)?;
+        Ok((row, run))
+    }
+
     /// Starts a manual run. REST requires the key ([`Error::idempotency_key_required`]); the console may leave it out.
     pub async fn start_setup_run(
         &self,
@@ -24,9 +101,138 @@ impl Control {
         environment: EnvironmentId,
         key: Option<Keyed>,
     ) -> Result<Outcome<SetupRun>> {
-        let _ = (ctx, environment, key);
-        Err(Error::unavailable("not written yet"))
+        let member = ctx.member()?.clone();
+        if !permits(member.role, Action::TestEnvironments) {
+            // Tells 404 from 403.
+            self.load_environment(ctx, environment, Action::TestEnvironments)
+                .await?;
+        }
+        let (control, ctx) = (self.clone(), ctx.clone());
+        self.keyed(member.organization_id, key, 202, move |maker| async move {
+            control.admit(&ctx, &member, environment, &maker).await
+        })
+        .await
     }
+
+    async fn admit(
+        &self,
+        ctx: &OpCtx,
+        member: &Member,
+        id: EnvironmentId,
+        maker: &ReceiptMaker,
+    ) -> Result<SetupRun> {
+        for _ in 0..RACES_MAX {
+            let row = self
+                .load_environment(ctx, id, Action::TestEnvironments)
+                .await?;
+            if !row.definition.has_script() {
+                return Err(Error::invalid_field(
+                    "setup.script",
+                    "The environment has no setup script, so there is nothing to test. Save a script first.",
+                ));
+            }
+            let offered = &self.0.catalog.providers;
+            if !offered
+                .iter()
+                .any(|provider| provider.provider == row.definition.provider)
+            {
+                return Err(Error::sandbox_provider_disabled(&row.definition.provider));
+            }
+            let run = self.new_run(member, &row).await?;
+            let mut tested = row.clone();
+            tested.version += 1;
+            tested.verification = row
+                .verification
+                .run_started(run.setup_run_id, &run.fingerprint);
+            let first = LogLine {
+                seq: 1,
+                ..system_line(
+                    run.created_at,
+                    format!(
+                        "Queued by {}: revision {}, {}. Waiting for a worker.",
+                        member.email,
+                        row.revision,
+                        access_note(&row.definition.network_policy)
+                    ),
+                )
+            };
+            // As it will be once the first line is stored with it.
+            let mut admitted = run.clone();
+            admitted.log = LogCounters {
+                lines: 1,
+                bytes: first.text.len() as u64,
+                ..LogCounters::default()
+            };
+            let answer = view::run(&admitted);
+            let fx = Effects {
+                receipt: maker.receipt(self, &answer)?,
+                audit: vec![self.audit(
+                    ctx,
+                    row.organization_id,
+                    "setup_run.start",
+                    run.setup_run_id,
+                    json!({"environment_id": id, "revision": row.revision}),
+                )],
+                revision: None,
+            };
+            let admission = self
+                .0
+                .store
+                .admit_run(
+                    &run,
+                    &first,
+                    row.version,
+                    &tested,
+                    limits::MANUAL_RUNS_IN_FLIGHT_MAX,
+                    fx,
+                )
+                .await
+                .map_err(|error| match error {
+                    StoreError::Unavailable(_) => Error::setup_run_not_started(error),
+                    other => other.into(),
+                })?;
+            match admission {
+                Admission::Admitted => {
+                    self.waits(run.setup_run_id);
+                    return Ok(answer);
+                }
+                Admission::Stale => {}
+                Admission::InProgress(other) => return Err(Error::setup_run_in_progress(other)),
+                Admission::LimitReached(runs) => return Err(Error::setup_run_limit(&runs)),
+            }
+        }
+        Err(Error::setup_run_not_started(
+            "the environment kept changing",
+        ))
+    }
+
+    async fn new_run(&self, member: &Member, row: &EnvironmentRow) -> Result<SetupRunRow> {
+        let last = self.0.store.runs(row.environment_id, 1).await?;
+        Ok(SetupRunRow {
+            organization_id: row.organization_id,
+            environment_id: row.environment_id,
+            setup_run_id: self.0.ids.next(),
+            kind: Kind::Manual,
+            state: RunState::queued(),
+            version: 1,
+            requested_by: member.user_id,
+            session_id: None,
+            definition: row.definition.clone(),
+            fingerprint: view::fingerprint_of(row),
+            record: RunRecord {
+                image_generation: last
+                    .first()
+                    .map_or(0, |previous| previous.record.image_generation),
+                ..RunRecord::default()
+            },
+            worker_id: None,
+            log: LogCounters::default(),
+            created_at: self.0.clock.now(),
+            started_at: None,
+            finished_at: None,
+        })
+    }
+
     /// Newest first; 1 to 50, 50 unless given.
     pub async fn list_setup_runs(
         &self,
@@ -34,9 +240,15 @@ impl Control {
         environment: EnvironmentId,
         limit: Option<u32>,
     ) -> Result<SetupRunList> {
-        let _ = (ctx, environment, limit);
-        Err(Error::unavailable("not written yet"))
+        self.load_environment(ctx, environment, Action::ReadEnvironments)
+            .await?;
+        let limit = within("limit", limit, limits::RUN_LIST_MAX, limits::RUN_LIST_MAX)?;
+        let runs = self.0.store.runs(environment, limit).await?;
+        Ok(SetupRunList {
+            setup_runs: runs.iter().map(view::run).collect(),
+        })
     }
+
     /// One run; with `wait_seconds` (0 to 60, held at most 5 s) until it has ended.
     pub async fn get_setup_run(
         &self,
@@ -45,9 +257,39 @@ impl Control {
         run: SetupRunId,
         wait_seconds: Option<u32>,
     ) -> Result<SetupRun> {
-        let _ = (ctx, environment, run, wait_seconds);
-        Err(Error::unavailable("not written yet"))
+        let end = self.0.clock.monotonic() + held(wait_seconds)?;
+        let mut bell = self.0.bell.listen(Topic::Run(run));
+        loop {
+            bell.mark_unchanged();
+            let (_, row) = self
+                .load_run(ctx, environment, run, Action::ReadEnvironments)
+                .await?;
+            let left = end.saturating_sub(self.0.clock.monotonic());
+            if row.state.status.is_terminal() || left.is_zero() {
+                return Ok(view::run(&row));
+            }
+            self.wait(&mut bell, left).await;
+        }
     }
+
+    /// Waits for a bell, at most this long, and looks again now and then even if none rings.
+    pub(crate) async fn wait(
+        &self,
+        bell: &mut tokio::sync::watch::Receiver<u64>,
+        at_most: Duration,
+    ) {
+        let nap = at_most.min(self.0.config.backup_poll);
+        tokio::select! {
+            rung = bell.changed() => {
+                if rung.is_err() {
+                    // Nobody can ring any more: only the nap is left, and without it this would spin.
+                    self.0.clock.sleep(nap).await;
+                }
+            }
+            () = self.0.clock.sleep(nap) => {}
+        }
+    }
+
     /// A page of its log.
     pub async fn setup_run_log(
         &self,
@@ -56,27 +298,186 @@ impl Control {
         run: SetupRunId,
         query: LogQuery,
     ) -> Result<LogPage> {
-        let _ = (ctx, environment, run, query);
-        Err(Error::unavailable("not written yet"))
+        let limit = within(
+            "limit",
+            query.limit,
+            limits::LOG_PAGE_DEFAULT,
+            limits::LOG_PAGE_MAX,
+        )?;
+        let end = self.0.clock.monotonic() + held(query.wait_seconds)?;
+        let mut bell = self.0.bell.listen(Topic::Run(run));
+        loop {
+            bell.mark_unchanged();
+            // The state is read before the lines: when it says that the run has ended, the lines are all there.
+            let (_, row) = self
+                .load_run(ctx, environment, run, Action::ReadEnvironments)
+                .await?;
+            let lines = self.0.store.log_lines(run, query.after, limit).await?.lines;
+            let left = end.saturating_sub(self.0.clock.monotonic());
+            if !lines.is_empty() || row.state.status.is_terminal() || left.is_zero() {
+                return Ok(LogPage {
+                    next_after: lines.last().map_or(query.after, |last| last.seq),
+                    lines,
+                    status: row.state.status,
+                    truncated: row.log.truncated.then_some(true),
+                });
+            }
+            self.wait(&mut bell, left).await;
+        }
     }
-    /// Its whole log as plain text, one line each, without colours' meaning lost (SGR kept as stored).
+
+    /// Its whole log as plain text: a line each, markers and notes set off, colours left out.
     pub async fn setup_run_log_text(
         &self,
         ctx: &OpCtx,
         environment: EnvironmentId,
         run: SetupRunId,
     ) -> Result<String> {
-        let _ = (ctx, environment, run);
-        Err(Error::unavailable("not written yet"))
+        let (_, row) = self
+            .load_run(ctx, environment, run, Action::ReadEnvironments)
+            .await?;
+        if let Some(at) = row.log.removed_at {
+            return Ok(format!("The log was removed on {at}.\n"));
+        }
+        let mut text = String::new();
+        let mut after = 0;
+        loop {
+            let lines = self
+                .0
+                .store
+                .log_lines(run, after, limits::LOG_PAGE_MAX)
+                .await?
+                .lines;
+            let Some(last) = lines.last() else { break };
+            after = last.seq;
+            for line in &lines {
+                match line.stream {
+                    Stream::Marker => text.push_str("$ "),
+                    Stream::System => text.push_str("# "),
+                    Stream::Stdout | Stream::Stderr => {}
+                }
+                push_without_colour(&line.text, &mut text);
+                text.push('\n');
+            }
+        }
+        if row.log.truncated {
+            text.push_str("# The log is cut off here: it passed 4 MiB.\n");
+        }
+        Ok(text)
     }
-    /// Asks for it to be stopped.
+
+    /// Asks for it to be stopped. One that waits ends at once; one that a worker drives ends when its compute is gone.
     pub async fn cancel_setup_run(
         &self,
         ctx: &OpCtx,
         environment: EnvironmentId,
         run: SetupRunId,
     ) -> Result<SetupRun> {
-        let _ = (ctx, environment, run);
-        Err(Error::unavailable("not written yet"))
+        for _ in 0..RACES_MAX {
+            let (env, row) = self
+                .load_run(ctx, environment, run, Action::TestEnvironments)
+                .await?;
+            if row.kind == Kind::Session {
+                return Err(Error::invalid_request(
+                    "This run belongs to a session. Stop the session instead.",
+                ));
+            }
+            let state = match row.state.decide(&Command::RequestCancel) {
+                Ok(state) => state,
+                Err(Refusal::Finished(status)) => return Err(Error::setup_run_finished(status)),
+                Err(refusal) => return Err(Error::internal(refusal)),
+            };
+            if state == row.state {
+                // Asked for already.
+                return Ok(view::run(&row));
+            }
+            let now = self.0.clock.now();
+            let text = "Cancelled before a worker took it.";
+            let mut next = row.clone();
+            next.version += 1;
+            next.state = state;
+            let ended = next.state.status == Status::Cancelled;
+            if ended {
+                next.finished_at = Some(now);
+                next.record.message = text.to_owned();
+            }
+            let verdict = conclude(&next, Some(&env), now);
+            let line = system_line(now, text);
+            let fx = Effects {
+                audit: vec![self.audit(
+                    ctx,
+                    row.organization_id,
+                    "setup_run.cancel",
+                    run,
+                    json!({"environment_id": environment}),
+                )],
+                ..Effects::default()
+            };
+            let written = self
+                .0
+                .store
+                .update_run(
+                    RunChange {
+                        expected: row.version,
+                        row: &next,
+                        // While a worker drives the run, the worker numbers its lines.
+                        system_line: ended.then_some(&line),
+                    },
+                    verdict.as_ref().map(|after| (env.version, after)),
+                    fx,
+                )
+                .await?;
+            if written == Written::Done {
+                if ended {
+                    self.not_waiting(run);
+                }
+                self.0.bell.ring(Topic::Orders);
+                // With the counters as stored, after the note.
+                let (_, row) = self
+                    .load_run(ctx, environment, run, Action::TestEnvironments)
+                    .await?;
+                return Ok(view::run(&row));
+            }
+        }
+        Err(Error::unavailable("the run kept changing"))
+    }
+}
+
+/// Copies a stored line without its SGR sequences, the only control sequences that lines hold.
+fn push_without_colour(line: &str, out: &mut String) {
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        out.push_str(before);
+        rest = after
+            .find(|c: char| !(c.is_ascii_digit() || matches!(c, ';' | ':')))
+            .and_then(|end| after.get(end + 1..))
+            .unwrap_or_default();
+    }
+    out.push_str(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_left_out_of_plain_text() {
+        let mut out = String::new();
+        push_without_colour("a \u{1b}[1;31mred\u{1b}[0m é b", &mut out);
+        assert_eq!(out, "a red é b");
+    }
+
+    #[test]
+    fn waits_are_held_at_most_five_seconds() {
+        for (asked, seconds) in [
+            (None, 0),
+            (Some(0), 0),
+            (Some(3), 3),
+            (Some(5), 5),
+            (Some(60), 5),
+        ] {
+            assert_eq!(held(asked).unwrap(), Duration::from_secs(seconds));
+        }
+        assert!(held(Some(61)).is_err());
     }
 }

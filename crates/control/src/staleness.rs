@@ -1,14 +1,169 @@
-//! Which fields differ from what was verified.
+//! Which fields differ: from what was verified, and from one saved definition to the next.
 
-use domain::ids::EnvironmentId;
-use wire::console::Staleness;
+use domain::{
+    diff::{self, changed_fields},
+    environment::Definition,
+    ids::EnvironmentId,
+    roles::Action,
+};
+use serde_json::{Value, json};
+use wire::console::{FieldChange, History, Revision, Staleness};
+use wire::managed_agents::Environment;
 
-use crate::{Control, Error, OpCtx, Result};
+use crate::{
+    Control, Error, OpCtx, Result,
+    idempotency::ReceiptMaker,
+    ports::{
+        Written,
+        rows::{EnvironmentRow, RevisionRow},
+    },
+    view::fingerprint_of,
+};
+
+/// A difference of two definitions without who and when.
+fn plain(change: diff::FieldChange) -> FieldChange {
+    FieldChange {
+        field: change.path,
+        label: change.label,
+        before: change.before,
+        after: change.after,
+        affects_verdict: change.affects_verdict,
+        by: None,
+        by_user_id: None,
+        at: None,
+    }
+}
+
+/// The revision (of a list, newest first) that gave a field the value it has in the newest.
+fn came_with<'a>(revisions: &'a [RevisionRow], path: &str) -> Option<&'a RevisionRow> {
+    let newest = revisions.first()?;
+    revisions
+        .iter()
+        .take_while(|row| {
+            !changed_fields(&row.definition, &newest.definition)
+                .iter()
+                .any(|change| change.path == path)
+        })
+        .last()
+}
+
+/// Changes for the audit log. Texts that may hold secrets or are long (scripts, variables, mounts, metadata) are named, not
+/// repeated: the saved definitions keep them.
+pub(crate) fn audit_changes(before: &Definition, after: &Definition) -> Vec<Value> {
+    changed_fields(before, after)
+        .into_iter()
+        .map(|change| {
+            let named_only = ["env_vars", "mounts", "metadata", "config", "setup.script"]
+                .iter()
+                .any(|prefix| change.path.starts_with(prefix));
+            if named_only {
+                json!({"field": change.path})
+            } else {
+                json!({"field": change.path, "before": change.before, "after": change.after})
+            }
+        })
+        .collect()
+}
 
 impl Control {
     /// Which fields differ from what the verdict's run tested: old, new, by whom, when.
     pub async fn environment_staleness(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<Staleness> {
-        let _ = (ctx, id);
-        Err(Error::unavailable("not written yet"))
+        let row = self
+            .load_environment(ctx, id, Action::ReadEnvironments)
+            .await?;
+        self.staleness_of(&row).await
+    }
+
+    pub(crate) async fn staleness_of(&self, row: &EnvironmentRow) -> Result<Staleness> {
+        let verdict = &row.verification;
+        let mut answer = Staleness {
+            stale: verdict.is_stale(&fingerprint_of(row)),
+            setup_run_id: verdict.setup_run_id,
+            verified_at: verdict.at,
+            fields: Vec::new(),
+        };
+        let (true, Some(run)) = (answer.stale, verdict.setup_run_id) else {
+            return Ok(answer);
+        };
+        let Some(tested) = self.0.store.run(run).await? else {
+            return Ok(answer);
+        };
+        let revisions = self.0.store.revisions(row.environment_id).await?;
+        for change in changed_fields(&tested.definition, &row.definition) {
+            if !change.affects_verdict {
+                continue;
+            }
+            let mut field = plain(change);
+            if let Some(revision) = came_with(&revisions, &field.field) {
+                field.by = Some(self.name_of(revision.by).await?);
+                field.by_user_id = Some(revision.by);
+                field.at = Some(revision.at);
+            }
+            answer.fields.push(field);
+        }
+        Ok(answer)
+    }
+
+    /// Every saved definition, newest first.
+    pub async fn environment_history(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<History> {
+        let row = self
+            .load_environment(ctx, id, Action::ReadEnvironments)
+            .await?;
+        let rows = self.0.store.revisions(id).await?;
+        let mut revisions = Vec::with_capacity(rows.len());
+        for (index, saved) in rows.iter().enumerate() {
+            let changes = rows.get(index + 1).map_or_else(Vec::new, |before| {
+                changed_fields(&before.definition, &saved.definition)
+                    .into_iter()
+                    .map(plain)
+                    .collect()
+            });
+            revisions.push(Revision {
+                revision: saved.revision,
+                by: self.name_of(saved.by).await?,
+                by_user_id: saved.by,
+                at: saved.at,
+                changes,
+                current: saved.revision == row.revision,
+            });
+        }
+        Ok(History { revisions })
+    }
+
+    /// Goes back to a saved definition (as a new revision); fields that never change keep their present value. What the
+    /// deployment does not offer any more is refused.
+    pub async fn restore_environment(
+        &self,
+        ctx: &OpCtx,
+        id: EnvironmentId,
+        revision: i64,
+    ) -> Result<Environment> {
+        let saved = self
+            .load_environment(ctx, id, Action::ChangeEnvironments)
+            .await?;
+        let revisions = self.0.store.revisions(id).await?;
+        let wanted = revisions
+            .into_iter()
+            .find(|row| row.revision == revision)
+            .ok_or_else(Error::not_found)?
+            .definition;
+        let mut definition =
+            domain::environment::parse_create(&wanted.to_create_body(), &self.0.catalog)?;
+        definition.provider.clone_from(&saved.definition.provider);
+        definition.image.clone_from(&saved.definition.image);
+        definition.template.clone_from(&saved.definition.template);
+        let (written, answer) = self
+            .write_definition(
+                ctx,
+                &saved,
+                definition,
+                "environment.restore",
+                &ReceiptMaker::none(),
+            )
+            .await?;
+        match written {
+            Written::Done => Ok(answer),
+            Written::Stale => Err(Error::revision_conflict(Vec::new())),
+        }
     }
 }

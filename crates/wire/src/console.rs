@@ -212,15 +212,19 @@ pub struct Staleness {
     pub fields: Vec<FieldChange>,
 }
 
-/// A field that differs from what was verified.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A field that differs: from what was verified, or from the saved definition before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldChange {
-    /// Such as `setup.script` or `resources.cpu_milli`.
+    /// Such as `setup.script` or `env_vars.API_URL`: as issues name it.
     pub field: String,
-    /// Then.
-    pub old: Value,
-    /// Now.
-    pub new: Value,
+    /// The field's name for people.
+    pub label: String,
+    /// Then, for people.
+    pub before: String,
+    /// Now, for people.
+    pub after: String,
+    /// Whether the difference makes a verdict stale.
+    pub affects_verdict: bool,
     /// Who gave it the present value; `None`: not known any more.
     pub by: Option<String>,
     /// Their id.

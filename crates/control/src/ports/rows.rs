@@ -215,6 +215,9 @@ pub struct RunRecord {
     pub compute_id: Option<String>,
     /// Measured.
     pub compute_profile: Option<Map<String, Value>>,
+    /// Generation of the environment's newest image when the run was admitted, or of the run's own once it made one;
+    /// 0: there is none. Handed from run to run, so that counting needs no search.
+    pub image_generation: i64,
     /// When each phase was reached, in order.
     pub phases: Vec<(domain::setup_run::Phase, Timestamp)>,
 }

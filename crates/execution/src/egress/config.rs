@@ -2,9 +2,7 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use domain::network_policy::{NetworkPolicy, RuleAction};
-
-use super::Cidr;
+use domain::network_policy::{Cidr, NetworkPolicy, RuleAction};
 
 /// One sandbox's egress.
 #[derive(Debug, Clone)]

@@ -24,18 +24,25 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-mod cidr;
 mod config;
 mod dial;
+mod dns;
 mod gateway;
+mod http;
+mod http_gate;
+mod names;
 mod netlink;
 mod network;
 mod nflog;
 mod probe;
+mod pump;
 mod records;
 mod ruleset;
+mod tls;
+mod tls_gate;
 
-pub use cidr::Cidr;
+pub use domain::network_policy::Cidr;
+
 pub use config::{EgressConfig, Limits};
 pub use dial::{Resolver, SystemResolver};
 pub use gateway::Gateway;

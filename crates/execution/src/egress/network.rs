@@ -18,7 +18,14 @@ use tokio::sync::mpsc;
 
 use super::{
     DNS_PORT, EgressConfig, EgressEvent, EgressReport, GATEWAY_PORT, GATEWAY4, GATEWAY6, Gateway,
-    dial::Resolver, netlink::Netlink, nflog::Nflog, probe, records::Ledger, ruleset,
+    dial::Resolver,
+    gateway::note_refusal,
+    names::Names,
+    netlink::Netlink,
+    nflog::Nflog,
+    probe,
+    records::{Count, Ledger},
+    ruleset,
 };
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -31,6 +38,7 @@ pub struct Network {
     config: Arc<EgressConfig>,
     nft: PathBuf,
     ledger: Arc<Ledger>,
+    names: Arc<Names>,
 }
 
 /// What listens inside; made in the namespace, and of it for ever.
@@ -66,6 +74,7 @@ impl Network {
             jobs,
             sockets: Mutex::new(Some(sockets)),
             ledger: Arc::new(Ledger::new(config.limits.records)),
+            names: Arc::new(Names::new(config.limits.names)),
             config: Arc::new(config),
             nft,
         })
@@ -115,8 +124,9 @@ impl Network {
         Gateway::start(
             sockets,
             self.config.clone(),
-            resolver,
+            self.names.clone(),
             self.ledger.clone(),
+            resolver,
             events,
         )
     }
@@ -141,7 +151,12 @@ impl Network {
     pub fn report(&self) -> EgressReport {
         let nft = self.nft.clone();
         match self.run_in(move || ruleset::tried(&nft)) {
-            Ok(Ok(tried)) => self.ledger.merge_tried(&tried),
+            Ok(Ok(all)) => {
+                for tried in &all {
+                    let count = Count::AtLeast(tried.packets);
+                    note_refusal(tried, &self.config, &self.names, &self.ledger, count);
+                }
+            }
             Ok(Err(error)) | Err(error) => {
                 tracing::warn!(%error, "refused addresses cannot be read")
             }

@@ -1,4 +1,5 @@
 //! Hears from the kernel of each address that is refused for the first time, so that it can be announced at once.
+#![allow(unsafe_code)]
 
 use std::{
     io,
@@ -9,6 +10,8 @@ use std::{
 use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket,
 };
+
+use tokio::io::unix::AsyncFd;
 
 use super::{NFLOG_GROUP, netlink::message, ruleset::Tried};
 
@@ -63,6 +66,13 @@ impl Nflog {
             }
         }
         Ok(Self(fd))
+    }
+
+    /// For reading on the current tokio runtime.
+    pub(super) fn listen(self) -> io::Result<AsyncFd<Self>> {
+        // Safety: the descriptor is owned by `self`, which gives it to nobody else and always names the same one, and
+        // which the result keeps until it has deregistered.
+        unsafe { AsyncFd::register(self) }.map_err(|error| error.into_parts().1)
     }
 
     /// What was refused since the last call; `WouldBlock` when nothing was.

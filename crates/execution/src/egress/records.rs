@@ -3,13 +3,10 @@
 use std::{
     collections::HashMap,
     fmt,
-    net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::mpsc;
-
-use super::ruleset::Tried;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,6 +81,9 @@ impl EgressEvent {
                 sentence.push_str(", ");
                 sentence.push_str(&self.detail);
             }
+        }
+        if self.outcome == EgressOutcome::Denied && !self.detail.is_empty() {
+            sentence.push_str(&format!(" ({})", self.detail));
         }
         if let Some(from) = &self.redirected_from {
             sentence.push_str(&format!(" ({from} redirected to it)"));
@@ -165,6 +165,8 @@ pub(super) enum Count {
     One,
     /// A companion of another attempt (the AAAA lookup beside the A lookup): kept, but not counted twice.
     Same,
+    /// So many so far, as the kernel counts.
+    AtLeast(u64),
 }
 
 impl Ledger {
@@ -203,9 +205,11 @@ impl Ledger {
             .copied()
             .and_then(|at| books.records.get_mut(at))
         {
-            if count == Count::One {
-                record.count += 1;
-            }
+            record.count = match count {
+                Count::One => record.count + 1,
+                Count::Same => record.count,
+                Count::AtLeast(packets) => record.count.max(packets),
+            };
             return;
         }
         if books.records.len() >= self.limit {
@@ -228,7 +232,11 @@ impl Ledger {
             let _ = news.send(event.clone());
         }
         let at = books.records.len();
-        books.records.push(EgressRecord { event, count: 1 });
+        let count = match count {
+            Count::One | Count::Same => 1,
+            Count::AtLeast(packets) => packets,
+        };
+        books.records.push(EgressRecord { event, count });
         books.index.insert(key, at);
     }
 
@@ -241,51 +249,11 @@ impl Ledger {
         }
     }
 
-    /// The kernel refused a packet to an address for the first time.
-    pub(super) fn tried(&self, tried: &Tried) {
-        let (outcome, detail) = refused_by_kernel(tried);
-        let host = tried.address.to_canonical().to_string();
-        self.record(&host, tried.port, outcome, None, detail, Count::Same);
-    }
-
-    /// Takes over the kernel's counts; safe to repeat.
-    pub(super) fn merge_tried(&self, all: &[Tried]) {
-        for tried in all {
-            self.tried(tried);
-            let key = (
-                tried.address.to_canonical().to_string(),
-                tried.port,
-                refused_by_kernel(tried).0,
-            );
-            let mut books = self.books();
-            if let Some(record) = books
-                .index
-                .get(&key)
-                .copied()
-                .and_then(|at| books.records.get_mut(at))
-            {
-                record.count = record.count.max(tried.packets);
-            }
-        }
-    }
-
     pub(super) fn report(&self) -> EgressReport {
         let books = self.books();
         EgressReport {
             records: books.records.clone(),
             beyond_limit: books.beyond_limit,
         }
-    }
-}
-
-/// The kernel refuses only what no policy could allow, apart from names' addresses by UDP.
-fn refused_by_kernel(tried: &Tried) -> (EgressOutcome, &'static str) {
-    if tried.udp {
-        (EgressOutcome::Protocol, "")
-    } else {
-        let detail = match tried.address {
-            IpAddr::V4(_) | IpAddr::V6(_) => "dialled by address",
-        };
-        (EgressOutcome::Denied, detail)
     }
 }

@@ -1,0 +1,156 @@
+//! Setup runs: start, cancel, read, follow.
+
+use domain::{
+    ids::{EnvironmentId, SetupRunId},
+    setup_run::LogLine,
+};
+use leptos::prelude::*;
+use serde::{Deserialize, Serialize};
+use server_fn::codec::{ByteStream, Streaming};
+use wire::console::{RunItem, RunPage};
+
+use super::AppError;
+
+/// Lines of a log that the server renders into a page.
+pub const TAIL_LINES: u64 = 200;
+
+/// A run's own page.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunLogPage {
+    /// The run.
+    pub page: RunPage,
+    /// The part of its log that the server renders.
+    pub lines: Vec<LogLine>,
+    /// The server's time, microseconds since the epoch.
+    pub now_micros: i64,
+}
+
+/// Starts a setup run; `key` makes a repeated post one run.
+#[server(name = TestSetup, prefix = "/fn", endpoint = "test-setup")]
+pub async fn test_setup(
+    environment_id: EnvironmentId,
+    key: String,
+) -> Result<SetupRunId, AppError> {
+    let app = super::door::member()?;
+    start(&app, environment_id, &key).await
+}
+
+/// Asks for a run to be stopped.
+#[server(name = CancelRun, prefix = "/fn", endpoint = "cancel-run")]
+pub async fn cancel_run(
+    environment_id: EnvironmentId,
+    setup_run_id: SetupRunId,
+) -> Result<(), AppError> {
+    use super::door;
+    let app = door::member()?;
+    let cancelled = app
+        .control
+        .cancel_setup_run(&app.ctx, environment_id, setup_run_id)
+        .await;
+    door::answer(&app.ctx, cancelled).map(|_| ())
+}
+
+/// Newest runs of an environment.
+#[server(prefix = "/fn", endpoint = "recent-runs")]
+pub async fn load_recent_runs(environment_id: EnvironmentId) -> Result<Vec<RunItem>, AppError> {
+    use super::door;
+    let app = door::member()?;
+    door::answer(
+        &app.ctx,
+        app.control.recent_runs(&app.ctx, environment_id).await,
+    )
+}
+
+/// One run's own page. Lines from `from` on are rendered by the server; 0: the end of the log.
+#[server(prefix = "/fn", endpoint = "run")]
+pub async fn load_run(
+    environment_id: EnvironmentId,
+    setup_run_id: SetupRunId,
+) -> Result<RunLogPage, AppError> {
+    use super::door;
+    let app = door::member()?;
+    let page = door::answer(
+        &app.ctx,
+        app.control
+            .run_page(&app.ctx, environment_id, setup_run_id)
+            .await,
+    )?;
+    let lines = log_tail(&app, &page.run).await?;
+    Ok(RunLogPage {
+        page,
+        lines,
+        now_micros: app.control.clock().now().micros(),
+    })
+}
+
+/// Follows a run from the line after `after`: frames, one JSON object a line, until the run has ended and every line was
+/// sent. A reader that lost the connection calls again with the last line that it has.
+#[server(prefix = "/fn", endpoint = "follow-run", output = Streaming)]
+pub async fn follow_run(
+    environment_id: EnvironmentId,
+    setup_run_id: SetupRunId,
+    after: u64,
+) -> Result<ByteStream<AppError>, AppError> {
+    use super::door;
+    let app = door::member()?;
+    let frames = app
+        .control
+        .follow_setup_run(app.ctx.clone(), environment_id, setup_run_id, after)
+        .await;
+    Ok(json_lines(door::answer(&app.ctx, frames)?))
+}
+
+/// One JSON object a line. Fused: what is below it polls a stream once more after its end.
+#[cfg(feature = "ssr")]
+pub(super) fn json_lines<T: Serialize + 'static>(
+    items: impl futures::Stream<Item = T> + Send + 'static,
+) -> ByteStream<AppError> {
+    use futures::StreamExt as _;
+    ByteStream::new(
+        items
+            .map(|item| {
+                let mut line = serde_json::to_vec(&item).unwrap_or_default();
+                line.push(b'\n');
+                Ok(line)
+            })
+            .fuse(),
+    )
+}
+
+#[cfg(feature = "ssr")]
+pub(super) async fn start(
+    app: &super::door::AppContext,
+    environment_id: EnvironmentId,
+    key: &str,
+) -> Result<SetupRunId, AppError> {
+    use super::door;
+    let path = format!("console/environments/{environment_id}/setup-runs");
+    let keyed = door::answer(&app.ctx, control::Keyed::new(key, "POST", &path, "", b""))?;
+    let started = app
+        .control
+        .start_setup_run(&app.ctx, environment_id, Some(keyed))
+        .await;
+    door::answer(&app.ctx, started).map(|run| run.value.setup_run_id)
+}
+
+/// The end of a run's log, for the server to render.
+#[cfg(feature = "ssr")]
+pub(super) async fn log_tail(
+    app: &super::door::AppContext,
+    run: &wire::console::RunView,
+) -> Result<Vec<LogLine>, AppError> {
+    use super::door;
+    if run.log.removed_at.is_some() {
+        return Ok(Vec::new());
+    }
+    let query = control::setup_runs::LogQuery {
+        after: run.log.lines.saturating_sub(TAIL_LINES),
+        limit: u32::try_from(TAIL_LINES).ok(),
+        wait_seconds: None,
+    };
+    let page = app
+        .control
+        .setup_run_log(&app.ctx, run.environment_id, run.setup_run_id, query)
+        .await;
+    door::answer(&app.ctx, page).map(|page| page.lines)
+}

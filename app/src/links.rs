@@ -1,0 +1,109 @@
+//! Paths of the console, in one place.
+
+use domain::ids::{EnvironmentId, SetupRunId};
+
+/// The table.
+pub const ENVIRONMENTS: &str = "/environments";
+/// The create page.
+pub const NEW_ENVIRONMENT: &str = "/environments/new";
+/// The sign-in page.
+pub const SIGN_IN: &str = "/sign-in";
+
+/// One environment.
+pub fn environment(id: EnvironmentId) -> String {
+    format!("/environments/{id}")
+}
+
+/// The page that asks before an environment is deleted.
+pub fn delete_environment(id: EnvironmentId) -> String {
+    format!("/environments/{id}/delete")
+}
+
+/// The create page, filled from an environment.
+pub fn duplicate_environment(id: EnvironmentId) -> String {
+    format!("/environments/new?from={id}")
+}
+
+/// The create page, filled from a template.
+pub fn from_template(id: &str) -> String {
+    format!("/environments/new?template={}", encode(id))
+}
+
+/// One run's own page.
+pub fn run(environment: EnvironmentId, run: SetupRunId) -> String {
+    format!("/environments/{environment}/runs/{run}")
+}
+
+/// The sign-in page that leads to `next` afterwards.
+pub fn sign_in(next: Option<&str>) -> String {
+    match next.and_then(local) {
+        Some(next) if next != "/" && next != SIGN_IN => {
+            format!("{SIGN_IN}?next={}", encode(next))
+        }
+        _ => SIGN_IN.to_owned(),
+    }
+}
+
+/// The text if it is a path of this very site. Anything that a browser could read as another host is refused:
+/// `//host`, `/\host`, a scheme, control characters.
+pub fn local(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix('/')?;
+    let sound = !rest.starts_with(['/', '\\'])
+        && !path.contains('\\')
+        && path.bytes().all(|byte| byte.is_ascii_graphic());
+    sound.then_some(path)
+}
+
+/// Percent-encodes a query value.
+pub fn encode(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_of_this_site_are_local() {
+        for (path, ok) in [
+            ("/environments?query=a", true),
+            ("/", true),
+            ("//evil.example", false),
+            ("/\\evil.example", false),
+            ("/a\\b", false),
+            ("https://evil.example", false),
+            ("javascript:alert(1)", false),
+            ("environments", false),
+            ("/a\nb", false),
+            ("/a b", false),
+            ("", false),
+        ] {
+            assert_eq!(local(path).is_some(), ok, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn a_wanted_page_survives_signing_in() {
+        for (next, link) in [
+            (
+                Some("/environments?query=a&x=1"),
+                "/sign-in?next=/environments%3Fquery%3Da%26x%3D1",
+            ),
+            (Some("//evil.example"), "/sign-in"),
+            (Some("/"), "/sign-in"),
+            (None, "/sign-in"),
+        ] {
+            assert_eq!(sign_in(next), link);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Following a run's log, as a decision: frames and connection events in; lines, state and "when to try again" out.
+//! Pure: the browser's part is `stream.rs`.
+
+use domain::setup_run::LogLine;
+use wire::{
+    console::{Frame, RunView},
+    error::Code,
+};
+
+/// How the log stands, for the reader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Link {
+    /// The first answer is not here yet.
+    Connecting,
+    /// Lines come as they are written.
+    Live,
+    /// The connection was lost; it is tried again.
+    Reconnecting,
+    /// The run has ended, and every line is here.
+    Complete,
+    /// It goes no further; the text says why.
+    Stopped(String),
+}
+
+/// What to do when a connection is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing.
+    Done,
+    /// Call again after these milliseconds with [`Follower::cursor`].
+    Again(u32),
+}
+
+/// What a frame changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Change {
+    /// Lines came or grew.
+    pub lines: bool,
+    /// The run changed.
+    pub run: bool,
+    /// The connection has nothing more to say, or says nonsense: drop it.
+    pub hang_up: bool,
+}
+
+/// The state of one reader.
+#[derive(Debug, Clone)]
+pub struct Follower {
+    lines: Vec<LogLine>,
+    run: RunView,
+    link: Link,
+    ended: bool,
+    failures: u32,
+}
+
+/// Longest pause between two tries, milliseconds.
+const PAUSE_MAX: u32 = 10_000;
+/// First pause, milliseconds.
+const PAUSE_FIRST: u32 = 250;
+
+impl Follower {
+    /// Of a run as the page knows it, without any line yet.
+    pub const fn new(run: RunView) -> Self {
+        Self {
+            lines: Vec::new(),
+            run,
+            link: Link::Connecting,
+            ended: false,
+            failures: 0,
+        }
+    }
+
+    /// All lines so far; the line with `seq` n stands at n − 1.
+    pub fn lines(&self) -> &[LogLine] {
+        &self.lines
+    }
+
+    /// The run.
+    pub const fn run(&self) -> &RunView {
+        &self.run
+    }
+
+    /// How the log stands.
+    pub const fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// The last `seq` to name in a call. One less than what is here while the run goes on: the last line may have been
+    /// open, and is sent again with what was added to it.
+    pub fn cursor(&self) -> u64 {
+        let last = self.lines.len() as u64;
+        if self.run.finished {
+            last
+        } else {
+            last.saturating_sub(1)
+        }
+    }
+
+    /// Takes a frame.
+    pub fn take(&mut self, frame: Frame) -> Change {
+        let mut change = Change::default();
+        if !self.ended {
+            self.link = Link::Live;
+        }
+        match frame {
+            Frame::Lines(lines) => {
+                for line in lines {
+                    match self.put(line) {
+                        Put::New => change.lines = true,
+                        Put::Known => {}
+                        Put::Gap => {
+                            change.hang_up = true;
+                            return change;
+                        }
+                    }
+                }
+                // Only lines prove that the connection is of use: a proxy may accept and drop it again and again.
+                self.failures = 0;
+            }
+            Frame::State(run) => {
+                // Older news than what is here (a slow answer of another kind) must not turn the page back.
+                if run.version >= self.run.version {
+                    self.run = *run;
+                    change.run = true;
+                }
+            }
+            Frame::Beat => self.failures = 0,
+            Frame::End => {
+                self.ended = true;
+                self.link = Link::Complete;
+                change.hang_up = true;
+            }
+            Frame::Stopped(why) => {
+                self.ended = true;
+                self.link = Link::Stopped(why);
+                change.hang_up = true;
+            }
+        }
+        change
+    }
+
+    fn put(&mut self, line: LogLine) -> Put {
+        let have = self.lines.len() as u64;
+        if line.seq == have + 1 {
+            self.lines.push(line);
+            return Put::New;
+        }
+        if line.seq > have {
+            return Put::Gap;
+        }
+        let Some(known) = usize::try_from(line.seq)
+            .ok()
+            .and_then(|seq| self.lines.get_mut(seq.checked_sub(1)?))
+        else {
+            return Put::Gap;
+        };
+        if known.text == line.text {
+            return Put::Known;
+        }
+        *known = line;
+        Put::New
+    }
+
+    /// The connection is over: its stream ended or broke, or the call was refused with `refused`.
+    pub fn closed(&mut self, refused: Option<(Code, &str)>) -> Next {
+        if self.ended {
+            return Next::Done;
+        }
+        match refused {
+            Some((
+                Code::Unauthorized | Code::Forbidden | Code::NotFound | Code::InvalidRequest,
+                why,
+            )) => {
+                self.ended = true;
+                self.link = Link::Stopped(why.to_owned());
+                return Next::Done;
+            }
+            _ if self.run.finished && self.lines.len() as u64 >= self.run.log.lines => {
+                // The server closed right after the last byte, and the end frame was lost: everything is here.
+                self.ended = true;
+                self.link = Link::Complete;
+                return Next::Done;
+            }
+            _ => {}
+        }
+        self.link = Link::Reconnecting;
+        let pause = PAUSE_FIRST
+            .saturating_mul(1 << self.failures.min(6))
+            .min(PAUSE_MAX);
+        self.failures += 1;
+        Next::Again(pause)
+    }
+}
+
+enum Put {
+    New,
+    Known,
+    Gap,
+}
+
+/// Cuts bytes into lines; the pieces of a stream end anywhere, also within a character.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    rest: Vec<u8>,
+}
+
+impl Splitter {
+    /// The whole lines that `bytes` complete, without their ends.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        let mut start = 0;
+        for (at, byte) in bytes.iter().enumerate() {
+            if *byte == b'\n' {
+                let mut line = std::mem::take(&mut self.rest);
+                line.extend_from_slice(&bytes[start..at]);
+                lines.push(line);
+                start = at + 1;
+            }
+        }
+        self.rest.extend_from_slice(&bytes[start..]);
+        lines
+    }
+}
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

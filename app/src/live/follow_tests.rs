@@ -1,0 +1,201 @@
+use domain::{
+    ids::{EnvironmentId, SetupRunId},
+    setup_run::{Kind, Phase, Status, Stream},
+    timestamp::Timestamp,
+};
+use wire::console::LogView;
+
+use super::*;
+
+fn run(version: i64, status: Status, lines: u64) -> RunView {
+    let id = "019a0000-0000-7000-8000-000000000001";
+    let environment: Result<EnvironmentId, _> = id.parse();
+    let run: Result<SetupRunId, _> = id.parse();
+    RunView {
+        environment_id: environment.unwrap_or_else(|_| unreachable!()),
+        setup_run_id: run.unwrap_or_else(|_| unreachable!()),
+        short_id: String::new(),
+        kind: Kind::Manual,
+        status,
+        status_label: String::new(),
+        finished: status.is_terminal(),
+        version,
+        attempt: 1,
+        cancelling: false,
+        phase: Phase::Setup,
+        phases: Vec::new(),
+        message: String::new(),
+        outcome: None,
+        by: String::new(),
+        created_at: Timestamp::default(),
+        started_at: None,
+        finished_at: None,
+        now: Timestamp::default(),
+        elapsed_ms: 0,
+        script_elapsed_ms: None,
+        timeout_seconds: 600,
+        running_line: None,
+        script_lines: 1,
+        last_output_at: None,
+        exit_code: None,
+        failed_line: None,
+        failed_command: None,
+        hint_code: None,
+        hint: None,
+        stderr_tail: None,
+        failure_code: None,
+        log: LogView {
+            lines,
+            ..LogView::default()
+        },
+        image: None,
+        image_capture_message: None,
+        may_cancel: false,
+    }
+}
+
+fn line(seq: u64, text: &str) -> LogLine {
+    LogLine {
+        seq,
+        stream: Stream::Stdout,
+        line: None,
+        text: text.to_owned(),
+        at: Timestamp::default(),
+    }
+}
+
+fn texts(follower: &Follower) -> Vec<&str> {
+    follower
+        .lines()
+        .iter()
+        .map(|line| line.text.as_str())
+        .collect()
+}
+
+#[test]
+fn lines_are_appended_once_and_an_open_one_grows() {
+    let mut follower = Follower::new(run(1, Status::Running, 0));
+    assert!(
+        follower
+            .take(Frame::Lines(vec![line(1, "a"), line(2, "work")]))
+            .lines
+    );
+    assert_eq!(follower.link(), &Link::Live);
+    assert!(follower.take(Frame::Lines(vec![line(2, "working")])).lines);
+    assert!(
+        !follower
+            .take(Frame::Lines(vec![line(1, "a"), line(2, "working")]))
+            .lines
+    );
+    assert_eq!(texts(&follower), ["a", "working"]);
+}
+
+#[test]
+fn a_lost_connection_resumes_at_the_last_line_that_may_have_been_open() {
+    let mut follower = Follower::new(run(1, Status::Running, 0));
+    assert_eq!(follower.cursor(), 0);
+    follower.take(Frame::Lines(vec![line(1, "a"), line(2, "b")]));
+    assert_eq!(follower.closed(None), Next::Again(250));
+    assert_eq!(follower.link(), &Link::Reconnecting);
+    assert_eq!(follower.cursor(), 1);
+    follower.take(Frame::Lines(vec![line(2, "b, longer"), line(3, "c")]));
+    assert_eq!(texts(&follower), ["a", "b, longer", "c"]);
+}
+
+#[test]
+fn a_gap_drops_the_connection_instead_of_showing_a_hole() {
+    let mut follower = Follower::new(run(1, Status::Running, 0));
+    follower.take(Frame::Lines(vec![line(1, "a")]));
+    assert!(follower.take(Frame::Lines(vec![line(3, "c")])).hang_up);
+    assert_eq!(texts(&follower), ["a"]);
+    assert!(matches!(follower.closed(None), Next::Again(_)));
+}
+
+#[test]
+fn pauses_grow_to_ten_seconds_and_start_over_once_something_came() {
+    let mut follower = Follower::new(run(1, Status::Running, 0));
+    let pauses: Vec<Next> = (0..8).map(|_| follower.closed(None)).collect();
+    assert_eq!(
+        pauses,
+        [250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000].map(Next::Again)
+    );
+    follower.take(Frame::Beat);
+    assert_eq!(follower.closed(None), Next::Again(250));
+}
+
+#[test]
+fn it_is_over_at_the_end_frame_or_when_everything_is_here() {
+    let mut follower = Follower::new(run(1, Status::Running, 0));
+    assert!(follower.take(Frame::End).hang_up);
+    assert_eq!(
+        (follower.closed(None), follower.link()),
+        (Next::Done, &Link::Complete)
+    );
+
+    let mut follower = Follower::new(run(1, Status::Running, 0));
+    follower.take(Frame::Lines(vec![line(1, "a")]));
+    follower.take(Frame::State(Box::new(run(2, Status::Succeeded, 2))));
+    assert_eq!(follower.closed(None), Next::Again(250), "a line is missing");
+    assert_eq!(follower.cursor(), 1, "no line of a finished run is open");
+    follower.take(Frame::Lines(vec![line(2, "b")]));
+    assert_eq!(
+        (follower.closed(None), follower.link()),
+        (Next::Done, &Link::Complete)
+    );
+}
+
+#[test]
+fn a_refusal_stops_it_and_a_failure_does_not() {
+    for (code, stops) in [
+        (Code::Unauthorized, true),
+        (Code::Forbidden, true),
+        (Code::NotFound, true),
+        (Code::ServiceUnavailable, false),
+        (Code::InternalError, false),
+        (Code::RateLimitExceeded, false),
+    ] {
+        let mut follower = Follower::new(run(1, Status::Running, 0));
+        assert_eq!(
+            follower.closed(Some((code, "why"))) == Next::Done,
+            stops,
+            "{code}"
+        );
+    }
+    let mut follower = Follower::new(run(1, Status::Running, 0));
+    follower.take(Frame::Stopped("You were removed.".to_owned()));
+    assert_eq!(
+        follower.link(),
+        &Link::Stopped("You were removed.".to_owned())
+    );
+    assert_eq!(follower.closed(None), Next::Done);
+}
+
+#[test]
+fn older_news_of_the_run_is_ignored() {
+    let mut follower = Follower::new(run(5, Status::Running, 0));
+    assert!(
+        !follower
+            .take(Frame::State(Box::new(run(4, Status::Queued, 0))))
+            .run
+    );
+    assert!(
+        follower
+            .take(Frame::State(Box::new(run(6, Status::Succeeded, 0))))
+            .run
+    );
+    assert_eq!(follower.run().status, Status::Succeeded);
+}
+
+#[test]
+fn bytes_are_cut_into_lines_wherever_their_pieces_end() {
+    let text = "{\"é\":1}\n{}\nrest".as_bytes();
+    for size in 1..text.len() {
+        let mut splitter = Splitter::default();
+        let lines: Vec<Vec<u8>> = text
+            .chunks(size)
+            .flat_map(|piece| splitter.push(piece))
+            .collect();
+        assert_eq!(lines, ["{\"é\":1}".as_bytes(), b"{}"], "pieces of {size}");
+        assert_eq!(splitter.rest, b"rest");
+    }
+}

@@ -1,0 +1,479 @@
+//! A small internet of network namespaces on this machine: a host with the gateway, a sandbox's network behind it, and a
+//! far side with servers, private and metadata addresses among them. Nothing outside of it is touched.
+#![allow(dead_code)]
+
+use std::{
+    collections::HashMap,
+    io::{self, ErrorKind, Read, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    process::Command,
+    sync::{
+        Arc, Mutex,
+        mpsc::{Sender, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use domain::network_policy::{NetworkPolicy, Rule, RuleAction};
+use execution::egress::{
+    EgressConfig, EgressEvent, EgressRecord, Gateway, Limits, Network, Resolver,
+};
+use hickory_proto::{
+    op::{Edns, Message, MessageType, OpCode, Query, ResponseCode},
+    rr::{Name, RData, RecordType},
+};
+use tokio::sync::mpsc;
+
+/// How long anything in these tests may take.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Addresses of the far side, all of them really reachable from the host.
+pub const FAR: [&str; 12] = [
+    "203.0.113.1",
+    "203.0.113.2",
+    "10.1.2.3",
+    "172.16.9.9",
+    "192.168.7.7",
+    "169.254.169.254",
+    "100.64.0.1",
+    "100.100.100.200",
+    "168.63.129.16",
+    "2001:db8:1::1",
+    "fd00:ec2::254",
+    "fd12::1",
+];
+/// The host's own address on its way out.
+pub const HOST: &str = "192.0.2.1";
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread in a network namespace of its own.
+pub struct Place {
+    jobs: Sender<Job>,
+    path: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        assert!(
+            nix::unistd::geteuid().is_root(),
+            "this test makes network namespaces and must run as root"
+        );
+        let (jobs, inbox) = channel::<Job>();
+        let (tell, told) = channel();
+        thread::spawn(move || {
+            nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("a network namespace");
+            let path = format!(
+                "/proc/{}/task/{}/ns/net",
+                std::process::id(),
+                nix::unistd::gettid()
+            );
+            tell.send(path).unwrap();
+            for job in inbox {
+                job();
+            }
+        });
+        Self {
+            jobs,
+            path: told.recv().unwrap(),
+        }
+    }
+
+    /// Runs `work` there.
+    pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (tell, told) = channel();
+        let job = Box::new(move || {
+            let _ = tell.send(work());
+        });
+        self.jobs.send(job).unwrap();
+        told.recv().expect("the work did not panic")
+    }
+
+    fn ip(&self, lines: Vec<String>) {
+        self.run(move || {
+            for line in lines {
+                let output = Command::new("ip").args(line.split(' ')).output().unwrap();
+                let message = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(output.status.success(), "ip {line}: {message}");
+            }
+        });
+    }
+}
+
+/// A resolver that knows a table, and remembers what it was asked.
+#[derive(Default)]
+pub struct Table {
+    /// For each name what each further lookup answers; the last answer stays.
+    pub names: Mutex<HashMap<String, Vec<Vec<IpAddr>>>>,
+    pub asked: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Resolver for Table {
+    async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        self.asked.lock().unwrap().push(host.to_owned());
+        let mut names = self.names.lock().unwrap();
+        match names.get_mut(host) {
+            Some(answers) if answers.len() > 1 => Ok(answers.remove(0)),
+            Some(answers) => Ok(answers[0].clone()),
+            None => Err(io::Error::other("no such name")),
+        }
+    }
+}
+
+/// What to build.
+pub struct Plan {
+    config: EgressConfig,
+    table: Table,
+}
+
+pub fn rules(rules: &[(&str, bool)]) -> NetworkPolicy {
+    let rule = |(glob, allow): &(&str, bool)| Rule {
+        host_glob: (*glob).to_owned(),
+        action: if *allow {
+            RuleAction::Allow
+        } else {
+            RuleAction::Deny
+        },
+    };
+    NetworkPolicy::Rules(rules.iter().map(rule).collect())
+}
+
+pub fn allow(globs: &[&str]) -> NetworkPolicy {
+    rules(&globs.iter().map(|glob| (*glob, true)).collect::<Vec<_>>())
+}
+
+impl Plan {
+    pub fn new(policy: NetworkPolicy) -> Self {
+        Self {
+            config: EgressConfig::new(policy),
+            table: Table::default(),
+        }
+    }
+    pub fn name(self, name: &str, addresses: &[&str]) -> Self {
+        let addresses = addresses
+            .iter()
+            .map(|address| address.parse().unwrap())
+            .collect();
+        let mut names = self.table.names.lock().unwrap();
+        names.entry(name.to_owned()).or_default().push(addresses);
+        drop(names);
+        self
+    }
+    pub fn open(mut self, range: &str) -> Self {
+        self.config.opened.push(range.parse().unwrap());
+        self
+    }
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.config.limits);
+        self
+    }
+    pub fn build(self) -> Lab {
+        Lab::new(self)
+    }
+}
+
+/// The whole of it.
+pub struct Lab {
+    pub host: Place,
+    pub far: Place,
+    pub network: Arc<Network>,
+    pub table: Arc<Table>,
+    pub gateway: Option<Gateway>,
+    pub runtime: Option<tokio::runtime::Runtime>,
+    events: Mutex<mpsc::Receiver<EgressEvent>>,
+}
+
+impl Lab {
+    fn new(plan: Plan) -> Self {
+        let (host, far) = (Place::new(), Place::new());
+        host.ip(vec![
+            "link set lo up".into(),
+            format!("link add up0 type veth peer name down0 netns {}", far.path),
+            format!("addr add {HOST}/24 dev up0"),
+            "addr add 2001:db8::1/64 dev up0 nodad".into(),
+            "link set up0 up".into(),
+        ]);
+        let mut lines = vec![
+            "link set lo up".to_owned(),
+            "addr add 192.0.2.2/24 dev down0".into(),
+            "addr add 2001:db8::2/64 dev down0 nodad".into(),
+            "link set down0 up".into(),
+        ];
+        lines.extend(FAR.map(|address| {
+            let bits = if address.contains(':') { 128 } else { 32 };
+            format!("addr add {address}/{bits} dev lo")
+        }));
+        far.ip(lines);
+        host.ip(vec![
+            "route add default via 192.0.2.2".into(),
+            "-6 route add default via 2001:db8::2".into(),
+        ]);
+
+        let table = Arc::new(plan.table);
+        let (network, gateway, runtime, events) = host.run({
+            let table = table.clone();
+            move || {
+                let network = Arc::new(Network::create(plan.config).expect("a sandbox's network"));
+                // Its threads inherit the namespace of this one.
+                let runtime = tokio::runtime::Builder::new_multi_thread()
+                    .worker_threads(2)
+                    .enable_all()
+                    .build()
+                    .unwrap();
+                let (tell, told) = mpsc::channel(16);
+                let gateway = {
+                    let _context = runtime.enter();
+                    network.serve(table, tell).unwrap()
+                };
+                runtime
+                    .block_on(network.ready(PATIENCE))
+                    .expect("the gateway answers");
+                (network, gateway, runtime, told)
+            }
+        });
+        Self {
+            host,
+            far,
+            network,
+            table,
+            gateway: Some(gateway),
+            runtime: Some(runtime),
+            events: Mutex::new(events),
+        }
+    }
+
+    /// Runs `work` in the sandbox's network.
+    pub fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        self.network
+            .run_in(work)
+            .expect("the work inside did not panic")
+    }
+
+    /// The names that the resolver was asked for.
+    pub fn asked(&self) -> Vec<String> {
+        self.table.asked.lock().unwrap().clone()
+    }
+
+    /// The next event, at once or soon.
+    pub fn event(&self) -> EgressEvent {
+        let mut events = self.events.lock().unwrap();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match events.try_recv() {
+                Ok(event) => return event,
+                Err(_) if Instant::now() < end => thread::sleep(Duration::from_millis(2)),
+                Err(error) => panic!("no event: {error}"),
+            }
+        }
+    }
+
+    /// As sentences, the events up to now.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut events = self.events.lock().unwrap();
+        std::iter::from_fn(|| events.try_recv().ok())
+            .map(|event| event.sentence())
+            .collect()
+    }
+
+    /// The one record of a host and port.
+    pub fn record(&self, host: &str, port: u16) -> EgressRecord {
+        let all = self.network.report().records;
+        let mut found = all
+            .iter()
+            .filter(|record| record.event.host == host && record.event.port == port);
+        let record = found
+            .next()
+            .unwrap_or_else(|| panic!("no record of {host}:{port} in {all:#?}"));
+        assert!(
+            found.next().is_none(),
+            "several records of {host}:{port} in {all:#?}"
+        );
+        record.clone()
+    }
+
+    /// A server on the far side that handles each connection on a thread of its own.
+    pub fn server(&self, address: &str, handle: impl Fn(TcpStream) + Send + Sync + 'static) {
+        let address: SocketAddr = address.parse().unwrap();
+        let listener = self.far.run(move || TcpListener::bind(address)).unwrap();
+        serve(listener, handle);
+    }
+
+    /// A server that says back what it hears, and ends when the client does.
+    pub fn echo(&self, address: &str) {
+        self.server(address, echo);
+    }
+}
+
+pub fn serve(listener: TcpListener, handle: impl Fn(TcpStream) + Send + Sync + 'static) {
+    let handle = Arc::new(handle);
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let handle = handle.clone();
+            thread::spawn(move || handle(stream));
+        }
+    });
+}
+
+pub fn echo(mut stream: TcpStream) {
+    let mut buffer = [0; 64 * 1024];
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        if stream.write_all(&buffer[..read]).is_err() {
+            return;
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.gateway = None;
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A DNS question.
+pub fn question(name: &str, kind: RecordType) -> Message {
+    let mut message = Message::new(4711, MessageType::Query, OpCode::Query);
+    message.metadata.recursion_desired = true;
+    message.add_query(Query::query(Name::from_ascii(name).unwrap(), kind));
+    let mut edns = Edns::new();
+    edns.set_max_payload(1232);
+    message.set_edns(edns);
+    message
+}
+
+/// Asks by UDP, in the namespace of the calling thread.
+pub fn ask_udp(server: &str, message: &[u8]) -> io::Result<Vec<u8>> {
+    let server: SocketAddr = server.parse().unwrap();
+    let socket = UdpSocket::bind(if server.is_ipv4() {
+        "0.0.0.0:0"
+    } else {
+        "[::]:0"
+    })?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.connect(server)?;
+    socket.send(message)?;
+    let mut answer = vec![0; 4096];
+    let length = socket.recv(&mut answer)?;
+    answer.truncate(length);
+    Ok(answer)
+}
+
+/// Asks by TCP.
+pub fn ask_tcp(server: &str, message: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&server.parse().unwrap(), PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(&(message.len() as u16).to_be_bytes())?;
+    stream.write_all(message)?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut answer = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut answer)?;
+    Ok(answer)
+}
+
+/// The answer of the sandbox's name server, by UDP.
+pub fn dns(name: &str, kind: RecordType) -> Message {
+    let answer = ask_udp("198.18.0.1:53", &question(name, kind).to_vec().unwrap()).unwrap();
+    Message::from_vec(&answer).unwrap()
+}
+
+/// The address that stands for a name.
+pub fn lookup(name: &str) -> Option<Ipv4Addr> {
+    let answer = dns(name, RecordType::A);
+    match answer.metadata.response_code {
+        ResponseCode::NoError => answer.answers.iter().find_map(|record| match &record.data {
+            RData::A(address) => Some(address.0),
+            _ => None,
+        }),
+        ResponseCode::NXDomain => None,
+        other => panic!("{name}: {other}"),
+    }
+}
+
+/// Connects by name.
+pub fn connect(name: &str, port: u16) -> TcpStream {
+    let address = lookup(name).unwrap_or_else(|| panic!("{name} is not known"));
+    connect_to(&SocketAddr::from((address, port)).to_string()).unwrap()
+}
+
+/// Connects by address.
+pub fn connect_to(address: &str) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address.parse().unwrap(), PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// How a connection ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ending {
+    Reset,
+    Closed(Vec<u8>),
+}
+
+/// Reads to the end.
+pub fn ending(stream: &mut TcpStream) -> Ending {
+    let mut all = Vec::new();
+    match stream.read_to_end(&mut all) {
+        Ok(_) => Ending::Closed(all),
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => Ending::Reset,
+        Err(error) => panic!("neither an end nor a reset: {error}"),
+    }
+}
+
+/// Sends `bytes`, ends its side, and reads to the end. A reset may come before all is sent.
+pub fn say(stream: &mut TcpStream, bytes: &[u8]) -> Ending {
+    match stream.write_all(bytes) {
+        Ok(()) => {}
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+            ) =>
+        {
+            return Ending::Reset;
+        }
+        Err(error) => panic!("{error}"),
+    }
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    ending(stream)
+}
+
+/// A TLS hello that names `server`, with further extensions.
+pub fn hello(server: Option<&str>, more: &[(u16, &[u8])]) -> Vec<u8> {
+    fn vector16(bytes: &[u8]) -> Vec<u8> {
+        [&(bytes.len() as u16).to_be_bytes(), bytes].concat()
+    }
+    let mut extensions = Vec::new();
+    if let Some(server) = server {
+        let entry = [&[0][..], &vector16(server.as_bytes())].concat();
+        extensions.extend([0, 0]);
+        extensions.extend(vector16(&vector16(&entry)));
+    }
+    for (kind, value) in more {
+        extensions.extend(kind.to_be_bytes());
+        extensions.extend(vector16(value));
+    }
+    let mut body = vec![3, 3];
+    body.extend([7; 32]);
+    body.push(0);
+    body.extend([0, 2, 0x13, 1, 1, 0]);
+    body.extend(vector16(&extensions));
+    let length = (body.len() as u32).to_be_bytes();
+    let message = [&[1], &length[1..], &body].concat();
+    record(22, &message)
+}
+
+/// A TLS record.
+pub fn record(kind: u8, payload: &[u8]) -> Vec<u8> {
+    [
+        &[kind, 3, 1],
+        &(payload.len() as u16).to_be_bytes()[..],
+        payload,
+    ]
+    .concat()
+}
