@@ -32,3 +32,10 @@ pub fn problem(script: &str) -> Option<String> {
         )
     })
 }
+
+mod lexer;
+mod lint;
+mod statements;
+
+pub use lint::{ScriptWarning, WarningCode, lint};
+pub use statements::{first_line, statement_at};

@@ -1,0 +1,833 @@
+//! A reader of bash that knows enough to tell commands, words, quotes, comments and heredocs apart. It does not expand
+//! anything, never recurses (a script can nest as deep as it likes), and reads every byte once.
+
+use std::{borrow::Cow, ops::Range};
+
+/// One simple command: its words without redirections.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Command<'a> {
+    pub(super) words: Vec<Word<'a>>,
+    /// Line of its first word, from 1.
+    pub(super) line: u32,
+    /// The command whose output it reads through a pipe.
+    pub(super) piped_from: Option<usize>,
+    /// Ended by `&`.
+    pub(super) background: bool,
+}
+
+/// One word with quotes removed; expansions stay as written, substitutions as `$()`.
+#[derive(Debug, Clone)]
+pub(super) struct Word<'a> {
+    pub(super) text: Cow<'a, str>,
+    /// Commands inside its substitutions.
+    pub(super) inner: Range<usize>,
+}
+
+/// What reading a script gave.
+#[derive(Debug, Default)]
+pub(super) struct Script<'a> {
+    /// Inner commands stand before the command whose word they are in.
+    pub(super) commands: Vec<Command<'a>>,
+    /// Lines on which a backslash was meant to go on to the next line, and does not.
+    pub(super) broken_continuations: Vec<u32>,
+    /// Where reading ended.
+    pub(super) end: usize,
+}
+
+/// Where in the script's grammar a byte stands; the innermost is last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    /// Commands up to this byte (0: the end of the script).
+    Commands(u8),
+    /// The words of `a=( … )`.
+    Array,
+    /// `" … "`
+    Double,
+    /// `${ … }`
+    Brace,
+    /// `(( … ))` or `( … )` inside a word, with this many parentheses open beside.
+    Parens(u32),
+}
+
+/// The state of one list of commands.
+#[derive(Debug, Default)]
+struct List<'a> {
+    command: Command<'a>,
+    word: Option<Partial>,
+    /// The next word is the target of a redirection.
+    redirect: bool,
+    /// The next word ends a heredoc; whether its tabs are stripped.
+    heredoc: Option<bool>,
+    /// The command before in the pipeline.
+    pipe: Option<usize>,
+    /// The last command that ended.
+    last: Option<usize>,
+    /// Open `case` statements; whether a pattern is expected.
+    cases: Vec<bool>,
+    /// Commands known when the list began.
+    first: usize,
+}
+
+/// A word being read.
+#[derive(Debug)]
+struct Partial {
+    start: usize,
+    end: usize,
+    line: u32,
+    /// Set as soon as the text is no longer the source as written.
+    owned: Option<String>,
+    quoted: bool,
+    inner: Range<usize>,
+}
+
+struct Heredoc {
+    delimiter: String,
+    strip_tabs: bool,
+}
+
+pub(super) struct Lexer<'a> {
+    source: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+    line: u32,
+    frames: Vec<Frame>,
+    /// How many of the frames are `Double` and backquotes.
+    doubles: usize,
+    backquotes: usize,
+    lists: Vec<List<'a>>,
+    heredocs: Vec<Heredoc>,
+    script: Script<'a>,
+    /// Stop at the end of the first statement.
+    one_statement: bool,
+    /// An operator at the end of a line (`|`, `&&`, `||`) makes the statement go on.
+    continues: bool,
+}
+
+impl<'a> Lexer<'a> {
+    /// Reads all of `source`.
+    pub(super) fn read(source: &'a str) -> Script<'a> {
+        Self::new(source, false).run()
+    }
+
+    /// Where the statement that `source` begins with ends: an offset, before its last newline.
+    pub(super) fn statement_end(source: &str) -> usize {
+        Lexer::new(source, true).run().end
+    }
+
+    fn new(source: &'a str, one_statement: bool) -> Self {
+        Self {
+            source,
+            bytes: source.as_bytes(),
+            at: 0,
+            line: 1,
+            frames: vec![Frame::Commands(0)],
+            doubles: 0,
+            backquotes: 0,
+            lists: vec![List::default()],
+            heredocs: Vec::new(),
+            script: Script::default(),
+            one_statement,
+            continues: false,
+        }
+    }
+
+    fn run(mut self) -> Script<'a> {
+        while let Some(byte) = self.peek(0) {
+            let more = match self.frames.last().copied() {
+                Some(Frame::Double) => self.in_double(byte),
+                Some(Frame::Brace) => self.in_brace(byte),
+                Some(Frame::Parens(open)) => self.in_parens(byte, open),
+                Some(Frame::Array) => self.in_commands(byte, b')', true),
+                Some(Frame::Commands(close)) => self.in_commands(byte, close, false),
+                None => false,
+            };
+            if !more {
+                break;
+            }
+        }
+        self.script.end = self.at.min(self.bytes.len());
+        // Whatever is unfinished ends with the script.
+        while !self.lists.is_empty() {
+            self.end_command();
+            self.lists.pop();
+        }
+        self.script
+    }
+
+    fn peek(&self, ahead: usize) -> Option<u8> {
+        self.bytes.get(self.at + ahead).copied()
+    }
+
+    fn skip(&mut self, count: usize) {
+        let end = (self.at + count).min(self.bytes.len());
+        self.line += count_lines(&self.bytes[self.at..end]);
+        self.at = end;
+    }
+
+    /// Skips to the next `byte`, which is not skipped; to the end if there is none.
+    fn skip_to(&mut self, byte: u8) {
+        let rest = &self.bytes[self.at..];
+        let count = rest.iter().position(|&b| b == byte).unwrap_or(rest.len());
+        self.skip(count);
+    }
+
+    fn in_commands(&mut self, byte: u8, close: u8, array: bool) -> bool {
+        // In `$(case x in a) …` the first `)` ends a pattern.
+        let pattern_end = byte == b')' && self.list().cases.last() == Some(&true);
+        if byte == close && !pattern_end {
+            self.skip(1);
+            self.close_list();
+            return true;
+        }
+        match byte {
+            b' ' | b'\t' | b'\r' => {
+                self.end_word();
+                self.skip(1);
+            }
+            b'\n' => {
+                let done = self.frames.len() == 1 && !self.continues_after_newline();
+                self.end_command_unless(array);
+                if self.one_statement && done && self.heredocs.is_empty() {
+                    return false;
+                }
+                self.skip(1);
+                self.skip_heredocs();
+                if self.one_statement && done {
+                    // The last newline belongs to the heredoc's end.
+                    self.at -= usize::from(self.bytes.get(self.at - 1) == Some(&b'\n'));
+                    return false;
+                }
+            }
+            b'#' if self.list().word.is_none() => self.skip_to(b'\n'),
+            b'\\' => self.escape(),
+            b'(' => {
+                self.continues = false;
+                self.open_parenthesis();
+            }
+            b')' => {
+                // The end of a case pattern, or of nothing.
+                self.skip(1);
+                self.drop_command();
+                if let Some(pattern) = self.list_mut().cases.last_mut() {
+                    *pattern = false;
+                }
+            }
+            b';' => {
+                let double = self.peek(1) == Some(b';');
+                let fall = self.peek(1) == Some(b'&');
+                self.end_command_unless(array);
+                if (double || fall)
+                    && let Some(pattern) = self.list_mut().cases.last_mut()
+                {
+                    *pattern = true;
+                }
+                self.skip(if double || fall { 2 } else { 1 });
+            }
+            b'&' => self.ampersand(),
+            b'|' => self.bar(),
+            b'<' | b'>' => self.redirection(byte),
+            _ => {
+                self.continues = false;
+                self.in_word(byte);
+            }
+        }
+        true
+    }
+
+    fn in_double(&mut self, byte: u8) -> bool {
+        match byte {
+            b'"' => {
+                self.skip(1);
+                self.pop_frame();
+            }
+            b'\\' => match self.peek(1) {
+                Some(b'\n') => self.skip(2),
+                Some(b'"' | b'\\' | b'$' | b'`') => {
+                    self.skip(1);
+                    self.push_char();
+                }
+                _ => self.push_char(),
+            },
+            b'$' | b'`' => self.expansion(byte),
+            _ => self.push_char(),
+        }
+        true
+    }
+
+    fn in_brace(&mut self, byte: u8) -> bool {
+        match byte {
+            b'}' => {
+                self.push_char();
+                self.pop_frame();
+            }
+            b'"' => {
+                self.skip(1);
+                self.push_frame(Frame::Double);
+            }
+            b'\'' if self.doubles == 0 => self.single_quote(),
+            b'\\' => {
+                self.push_char();
+                self.push_char();
+            }
+            b'$' | b'`' => self.expansion(byte),
+            _ => self.push_char(),
+        }
+        true
+    }
+
+    fn in_parens(&mut self, byte: u8, open: u32) -> bool {
+        match byte {
+            b'(' | b')' => {
+                self.push_char();
+                self.pop_frame();
+                if byte == b'(' {
+                    self.push_frame(Frame::Parens(open + 1));
+                } else if open > 0 {
+                    self.push_frame(Frame::Parens(open - 1));
+                }
+            }
+            b'\\' => {
+                self.push_char();
+                self.push_char();
+            }
+            b'\'' => self.single_quote(),
+            b'"' => {
+                self.skip(1);
+                self.push_frame(Frame::Double);
+            }
+            b'$' | b'`' => self.expansion(byte),
+            _ => self.push_char(),
+        }
+        true
+    }
+
+    /// A byte of a word outside of quotes.
+    fn in_word(&mut self, byte: u8) {
+        match byte {
+            b'\'' => {
+                self.begin_word();
+                self.mark_quoted();
+                self.single_quote();
+            }
+            b'"' => {
+                self.begin_word();
+                self.mark_quoted();
+                self.skip(1);
+                self.push_frame(Frame::Double);
+            }
+            b'$' | b'`' => {
+                self.begin_word();
+                self.expansion(byte);
+            }
+            _ => {
+                self.begin_word();
+                // Take the whole run that has no meaning of its own.
+                let rest = &self.bytes[self.at..];
+                let run = rest
+                    .iter()
+                    .position(|b| is_special(*b))
+                    .unwrap_or(rest.len());
+                self.push_run(run.max(1));
+            }
+        }
+    }
+
+    /// `$…` or a backquote.
+    fn expansion(&mut self, byte: u8) {
+        if byte == b'`' {
+            self.skip(1);
+            if self.backquotes > 0 {
+                // The inner end of the backquotes, from within quotes that were left open in them.
+                while self
+                    .frames
+                    .last()
+                    .is_some_and(|f| *f != Frame::Commands(b'`'))
+                {
+                    if matches!(self.pop_frame(), Some(Frame::Commands(_) | Frame::Array)) {
+                        self.end_command();
+                        self.lists.pop();
+                    }
+                }
+                self.close_list();
+            } else {
+                self.open_list(Frame::Commands(b'`'));
+            }
+            return;
+        }
+        match (self.peek(1), self.peek(2)) {
+            (Some(b'('), Some(b'(')) => {
+                self.push_run(3);
+                self.push_frame(Frame::Parens(1));
+            }
+            (Some(b'('), _) => {
+                self.skip(2);
+                self.open_list(Frame::Commands(b')'));
+            }
+            (Some(b'{'), _) => {
+                self.push_run(2);
+                self.push_frame(Frame::Brace);
+            }
+            (Some(b'\''), _) if self.frames.last() != Some(&Frame::Double) => {
+                self.mark_quoted();
+                self.skip(2);
+                self.ansi_quote();
+            }
+            _ => self.push_char(),
+        }
+    }
+
+    /// From a `'` to the next.
+    fn single_quote(&mut self) {
+        self.skip(1);
+        let from = self.at;
+        self.skip_to(b'\'');
+        let text = &self.source[from..self.at];
+        self.push_str(text);
+        self.skip(1);
+    }
+
+    /// The rest of `$'…'`.
+    fn ansi_quote(&mut self) {
+        let from = self.at;
+        while let Some(byte) = self.peek(0) {
+            match byte {
+                b'\'' => break,
+                b'\\' => self.skip(2),
+                _ => self.skip(1),
+            }
+        }
+        let text = &self.source[from..self.at];
+        self.push_str(text);
+        self.skip(1);
+    }
+
+    fn escape(&mut self) {
+        match self.peek(1) {
+            Some(b'\n') => {
+                let line = self.line;
+                self.skip(2);
+                let rest = self.bytes[self.at..].trim_ascii_start();
+                let same_line = self.bytes.len() - rest.len() - self.at;
+                if rest.first() == Some(&b'#')
+                    && !self.bytes[self.at..self.at + same_line].contains(&b'\n')
+                {
+                    self.script.broken_continuations.push(line);
+                }
+            }
+            Some(b'\r') if self.peek(2) == Some(b'\n') => self.skip(3),
+            Some(b' ' | b'\t') => {
+                let rest = &self.bytes[self.at + 1..];
+                let blank = rest
+                    .iter()
+                    .position(|b| !matches!(b, b' ' | b'\t' | b'\r'))
+                    .unwrap_or(rest.len());
+                if matches!(rest.get(blank), None | Some(b'\n' | b'#')) {
+                    self.script.broken_continuations.push(self.line);
+                }
+                self.begin_word();
+                self.skip(1);
+                self.push_char();
+            }
+            _ => {
+                self.begin_word();
+                self.mark_quoted();
+                self.skip(1);
+                self.push_char();
+            }
+        }
+    }
+
+    fn open_parenthesis(&mut self) {
+        let word = self.list().word.as_ref().map(|word| {
+            let tail = word
+                .owned
+                .as_deref()
+                .unwrap_or(&self.source[word.start..word.end]);
+            tail.ends_with('=')
+        });
+        let rest = self.bytes[self.at + 1..].trim_ascii_start();
+        match word {
+            Some(true) => {
+                self.skip(1);
+                self.open_list(Frame::Array);
+            }
+            _ if rest.first() == Some(&b')') && !self.list_is_blank() => {
+                // `name()`: a function's head.
+                self.skip_to(b')');
+                self.skip(1);
+                self.drop_command();
+            }
+            Some(false) => {
+                self.push_char();
+                self.push_frame(Frame::Parens(0));
+            }
+            None if self.list().cases.last() == Some(&true) => self.skip(1),
+            None if self.peek(1) == Some(b'(') => {
+                self.begin_word();
+                self.push_run(2);
+                self.push_frame(Frame::Parens(1));
+            }
+            None => {
+                self.skip(1);
+                self.open_list(Frame::Commands(b')'));
+            }
+        }
+    }
+
+    fn ampersand(&mut self) {
+        match self.peek(1) {
+            Some(b'&') => {
+                self.end_command();
+                self.skip(2);
+                self.continues = true;
+            }
+            Some(b'>') => {
+                self.end_word();
+                self.skip(2);
+                if self.peek(0) == Some(b'>') {
+                    self.skip(1);
+                }
+                self.list_mut().redirect = true;
+            }
+            _ => {
+                self.end_word();
+                let list = self.list_mut();
+                list.command.background = true;
+                let blank = list.command.words.is_empty();
+                let last = list.last;
+                self.end_command();
+                // `( … ) &`: the last command inside stands for the group.
+                if blank
+                    && let Some(command) = last.and_then(|last| self.script.commands.get_mut(last))
+                {
+                    command.background = true;
+                }
+                self.skip(1);
+            }
+        }
+    }
+
+    fn bar(&mut self) {
+        if self.list().cases.last() == Some(&true) {
+            self.end_word();
+            self.skip(1);
+            return;
+        }
+        let next = self.peek(1);
+        self.end_command();
+        self.continues = true;
+        if next == Some(b'|') {
+            self.skip(2);
+        } else {
+            self.skip(if next == Some(b'&') { 2 } else { 1 });
+            let list = self.list_mut();
+            list.pipe = list.last;
+        }
+    }
+
+    fn redirection(&mut self, byte: u8) {
+        if self.peek(1) == Some(b'(') {
+            // Process substitution: a word made of commands.
+            self.begin_word();
+            self.skip(2);
+            self.open_list(Frame::Commands(b')'));
+            return;
+        }
+        // `2>`: the number belongs to the operator.
+        let number = self.list().word.as_ref().is_some_and(|word| {
+            word.owned.is_none()
+                && word.start < word.end
+                && self.bytes[word.start..word.end]
+                    .iter()
+                    .all(u8::is_ascii_digit)
+        });
+        if number {
+            self.list_mut().word = None;
+        }
+        self.end_word();
+        if byte == b'<' && self.peek(1) == Some(b'<') {
+            if self.peek(2) == Some(b'<') {
+                self.skip(3);
+                self.list_mut().redirect = true;
+            } else {
+                let strip_tabs = self.peek(2) == Some(b'-');
+                self.skip(if strip_tabs { 3 } else { 2 });
+                self.list_mut().heredoc = Some(strip_tabs);
+            }
+            return;
+        }
+        self.skip(1);
+        if matches!(self.peek(0), Some(b'>' | b'&' | b'|')) {
+            self.skip(1);
+        }
+        self.list_mut().redirect = true;
+    }
+
+    /// After a newline: the bodies of the heredocs that the line began.
+    fn skip_heredocs(&mut self) {
+        for heredoc in std::mem::take(&mut self.heredocs) {
+            while self.at < self.bytes.len() {
+                let from = self.at;
+                self.skip_to(b'\n');
+                let line = self.source[from..self.at].trim_end_matches('\r');
+                self.skip(1);
+                let line = if heredoc.strip_tabs {
+                    line.trim_start_matches('\t')
+                } else {
+                    line
+                };
+                if line == heredoc.delimiter {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn continues_after_newline(&self) -> bool {
+        self.continues && self.list_is_blank()
+    }
+
+    fn list_is_blank(&self) -> bool {
+        let list = self.list();
+        list.command.words.is_empty() && list.word.is_none()
+    }
+}
+
+// The lists, commands and words under construction.
+impl<'a> Lexer<'a> {
+    fn list(&self) -> &List<'a> {
+        // There is always the script's own list until `run` takes it apart.
+        &self.lists[self.lists.len() - 1]
+    }
+
+    fn list_mut(&mut self) -> &mut List<'a> {
+        let last = self.lists.len() - 1;
+        &mut self.lists[last]
+    }
+
+    fn push_frame(&mut self, frame: Frame) {
+        self.doubles += usize::from(frame == Frame::Double);
+        self.backquotes += usize::from(frame == Frame::Commands(b'`'));
+        self.frames.push(frame);
+    }
+
+    fn pop_frame(&mut self) -> Option<Frame> {
+        let frame = self.frames.pop();
+        self.doubles -= usize::from(frame == Some(Frame::Double));
+        self.backquotes -= usize::from(frame == Some(Frame::Commands(b'`')));
+        frame
+    }
+
+    fn open_list(&mut self, frame: Frame) {
+        self.push_frame(frame);
+        self.lists.push(List {
+            first: self.script.commands.len(),
+            ..List::default()
+        });
+    }
+
+    fn close_list(&mut self) {
+        let frame = self.frames.last().copied();
+        if frame == Some(Frame::Array) {
+            self.drop_command();
+        }
+        self.end_command();
+        if self.lists.len() == 1 {
+            return;
+        }
+        self.pop_frame();
+        let Some(closed) = self.lists.pop() else {
+            return;
+        };
+        let inner = closed.first..self.script.commands.len();
+        let list = self.list_mut();
+        match &mut list.word {
+            Some(word) => {
+                if word.inner.is_empty() {
+                    word.inner = inner;
+                } else {
+                    word.inner.end = inner.end;
+                }
+                self.push_str("$()");
+            }
+            // A subshell: what follows it in a pipeline reads its last command.
+            None => {
+                list.last = closed.last.or(list.last);
+                list.pipe = None;
+            }
+        }
+    }
+
+    fn begin_word(&mut self) {
+        let (at, line, commands) = (self.at, self.line, self.script.commands.len());
+        self.list_mut().word.get_or_insert(Partial {
+            start: at,
+            end: at,
+            line,
+            owned: None,
+            quoted: false,
+            inner: commands..commands,
+        });
+    }
+
+    fn mark_quoted(&mut self) {
+        if let Some(word) = &mut self.list_mut().word {
+            word.quoted = true;
+        }
+    }
+
+    /// Adds the character under the cursor as it is.
+    fn push_char(&mut self) {
+        let length = self.source[self.at..]
+            .chars()
+            .next()
+            .map_or(0, char::len_utf8);
+        self.push_run(length);
+    }
+
+    /// Adds `count` bytes under the cursor as they are.
+    fn push_run(&mut self, count: usize) {
+        let from = self.at;
+        self.skip(count);
+        let (source, to) = (self.source, self.at);
+        if let Some(word) = &mut self.list_mut().word {
+            match &mut word.owned {
+                Some(text) => text.push_str(&source[from..to]),
+                // Still as written.
+                None if word.end == from => word.end = to,
+                None => {
+                    let mut text = source[word.start..word.end].to_owned();
+                    text.push_str(&source[from..to]);
+                    word.owned = Some(text);
+                }
+            }
+        }
+    }
+
+    /// Adds text that is not under the cursor.
+    fn push_str(&mut self, text: &str) {
+        let source = self.source;
+        if let Some(word) = &mut self.list_mut().word {
+            word.owned
+                .get_or_insert_with(|| source[word.start..word.end].to_owned())
+                .push_str(text);
+        }
+    }
+
+    fn end_word(&mut self) {
+        let source = self.source;
+        let list = self.list_mut();
+        let Some(word) = list.word.take() else {
+            return;
+        };
+        let text = match word.owned {
+            Some(owned) => Cow::Owned(owned),
+            None => Cow::Borrowed(&source[word.start..word.end]),
+        };
+        if let Some(strip_tabs) = list.heredoc.take() {
+            let delimiter = text.into_owned();
+            self.heredocs.push(Heredoc {
+                delimiter,
+                strip_tabs,
+            });
+            return;
+        }
+        if std::mem::take(&mut list.redirect) {
+            return;
+        }
+        let at_start = list.command.words.is_empty();
+        if at_start && !word.quoted && list.cases.last() != Some(&true) {
+            if text == "esac" {
+                list.cases.pop();
+            }
+            if is_opener(&text) {
+                return;
+            }
+        }
+        // `esac` right after `;;` stands where a pattern would.
+        if at_start && text == "esac" && list.cases.last() == Some(&true) {
+            list.cases.pop();
+        }
+        if text == "in"
+            && list.command.words.len() == 2
+            && list.command.words.first().is_some_and(|w| w.text == "case")
+        {
+            list.cases.push(true);
+            list.command = Command::default();
+            return;
+        }
+        if at_start {
+            list.command.line = word.line;
+        }
+        list.command.words.push(Word {
+            text,
+            inner: word.inner,
+        });
+    }
+
+    fn end_command_unless(&mut self, array: bool) {
+        if array {
+            self.end_word();
+        } else {
+            self.end_command();
+        }
+    }
+
+    fn end_command(&mut self) {
+        self.end_word();
+        let index = self.script.commands.len();
+        let list = self.list_mut();
+        list.redirect = false;
+        list.heredoc = None;
+        let mut command = std::mem::take(&mut list.command);
+        if command.words.is_empty() || list.cases.last() == Some(&true) {
+            return;
+        }
+        command.piped_from = list.pipe.take();
+        list.last = Some(index);
+        self.script.commands.push(command);
+    }
+
+    fn drop_command(&mut self) {
+        let list = self.list_mut();
+        list.word = None;
+        list.redirect = false;
+        list.command = Command::default();
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> u32 {
+    bytes
+        .iter()
+        .fold(0, |count, &byte| count + u32::from(byte == b'\n'))
+}
+
+/// Bytes that end a run of plain characters in a word.
+const fn is_special(byte: u8) -> bool {
+    matches!(
+        byte,
+        b' ' | b'\t'
+            | b'\r'
+            | b'\n'
+            | b'\''
+            | b'"'
+            | b'\\'
+            | b'$'
+            | b'`'
+            | b'('
+            | b')'
+            | b';'
+            | b'&'
+            | b'|'
+            | b'<'
+            | b'>'
+    )
+}
+
+/// Reserved words that a command follows.
+fn is_opener(word: &str) -> bool {
+    matches!(
+        word,
+        "if" | "then" | "elif" | "else" | "do" | "while" | "until" | "!" | "{" | "time" | "coproc"
+    )
+}
