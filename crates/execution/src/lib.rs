@@ -4,6 +4,7 @@ pub mod doctor;
 pub mod driver;
 pub mod egress;
 pub mod images;
+pub mod logs;
 pub mod oci;
 pub mod runtime;
 pub mod shim;

@@ -112,7 +112,9 @@ impl Place {
         // The shell lives: what was taken for the end was none.
         self.fatal = None;
         let line = self.statements.first_line(record.line);
-        self.failures.clear();
+        if !self.continues_pipeline(line) {
+            self.failures.clear();
+        }
         if record.command.starts_with("trap ") && record.command.contains("EXIT") {
             self.exit_trap.set_at = line;
         }
@@ -138,6 +140,16 @@ impl Place {
         };
         *count += 1;
         (*count <= ANNOUNCED_MAX).then(|| (line, self.statements.text(line)))
+    }
+
+    /// Whether the statement at `line` is a later part of what runs already: the parts of a pipeline run side by side, so
+    /// that a failure within an earlier one may be told before or after the mark of a later one.
+    fn continues_pipeline(&self, line: u32) -> bool {
+        let text = self.statements.text(line);
+        self.line() == line
+            || ["done", "}", ")", "fi", "esac"]
+                .iter()
+                .any(|end| text.starts_with(end))
     }
 
     /// Whether a mark is of a statement at its line. Bash also fires its trap on entering a function, in the failure
