@@ -386,3 +386,7 @@ fn location_host(value: &[u8]) -> Option<String> {
     let host = authority.rsplit('@').next()?;
     host_of(host.as_bytes()).ok()
 }
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

@@ -187,3 +187,7 @@ pub(super) fn after_hello(stream: &[u8]) -> Next {
         _ => Next::Beyond,
     }
 }
+
+#[cfg(test)]
+#[path = "tls_tests.rs"]
+mod tests;

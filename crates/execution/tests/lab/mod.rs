@@ -55,7 +55,7 @@ pub struct Place {
 }
 
 impl Place {
-    fn new() -> Self {
+    pub fn new() -> Self {
         assert!(
             nix::unistd::geteuid().is_root(),
             "this test makes network namespaces and must run as root"
@@ -201,9 +201,9 @@ impl Lab {
             "addr add 2001:db8::2/64 dev down0 nodad".into(),
             "link set down0 up".into(),
         ];
-        lines.extend(FAR.map(|address| {
-            let bits = if address.contains(':') { 128 } else { 32 };
-            format!("addr add {address}/{bits} dev lo")
+        lines.extend(FAR.map(|address| match address.contains(':') {
+            true => format!("addr add {address}/128 dev lo nodad"),
+            false => format!("addr add {address}/32 dev lo"),
         }));
         far.ip(lines);
         host.ip(vec![
@@ -422,6 +422,34 @@ pub fn ending(stream: &mut TcpStream) -> Ending {
         Ok(_) => Ending::Closed(all),
         Err(error) if error.kind() == ErrorKind::ConnectionReset => Ending::Reset,
         Err(error) => panic!("neither an end nor a reset: {error}"),
+    }
+}
+
+/// Connects, to `address:port` or `name.:port`, says nothing and reads to the end. A reset can come before the connection
+/// is seen to stand.
+pub fn fate(target: &str) -> Ending {
+    talk(target, b"", false)
+}
+
+/// Connects, sends `bytes`, ends its side, and reads to the end.
+pub fn said(target: &str, bytes: &[u8]) -> Ending {
+    talk(target, bytes, true)
+}
+
+fn talk(target: &str, bytes: &[u8], end: bool) -> Ending {
+    let (host, port) = target.rsplit_once(':').unwrap();
+    let address = match host.strip_suffix('.') {
+        Some(_) => {
+            let address = lookup(host).unwrap_or_else(|| panic!("{host} is not known"));
+            format!("{address}:{port}")
+        }
+        None => target.to_owned(),
+    };
+    match connect_to(&address) {
+        Ok(mut stream) if end => say(&mut stream, bytes),
+        Ok(mut stream) => ending(&mut stream),
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => Ending::Reset,
+        Err(error) => panic!("{target}: {error}"),
     }
 }
 

@@ -1,0 +1,604 @@
+//! Connections through the gateway, and every other way out. Needs root and nftables.
+
+mod lab;
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{Shutdown, TcpListener, UdpSocket},
+    process::Command,
+    sync::mpsc::channel,
+    time::{Duration, Instant},
+};
+
+use domain::network_policy::NetworkPolicy;
+use execution::egress::EgressOutcome;
+use lab::{
+    Ending, Lab, PATIENCE, Place, Plan, allow, connect, connect_to, ending, fate, lookup, rules,
+    said,
+};
+
+fn echo_lab(policy: NetworkPolicy) -> Lab {
+    let lab = Plan::new(policy)
+        .name("good.example", &["203.0.113.1"])
+        .name("bad.example", &["203.0.113.2"])
+        .build();
+    lab.echo("203.0.113.1:7");
+    lab
+}
+
+#[test]
+fn an_allowed_name_is_reached_on_any_port_and_told_once() {
+    let lab = echo_lab(allow(&["good.example"]));
+    lab.server("203.0.113.1:22", |mut stream| {
+        let _ = stream.write_all(b"SSH-2.0-banner\r\n");
+        let _ = stream.read(&mut [0; 16]);
+    });
+    let payload: Vec<u8> = (0..3_000_000_u32).map(|n| n as u8).collect();
+    let sent = payload.clone();
+    let (told, banner) = lab.inside(move || {
+        let mut stream = connect("good.example.", 7);
+        let mut writer = stream.try_clone().unwrap();
+        let writing = std::thread::spawn(move || {
+            writer.write_all(&sent).unwrap();
+            writer.shutdown(Shutdown::Write).unwrap();
+        });
+        let told = ending(&mut stream);
+        writing.join().unwrap();
+        let mut banner = [0; 16];
+        // The server speaks first.
+        connect("good.example.", 22)
+            .read_exact(&mut banner)
+            .unwrap();
+        (told, banner)
+    });
+    assert_eq!(told, Ending::Closed(payload));
+    assert_eq!(&banner, b"SSH-2.0-banner\r\n");
+    let event = lab.event();
+    assert_eq!(
+        (event.host.as_str(), event.port, event.outcome),
+        ("good.example", 7, EgressOutcome::Allowed)
+    );
+    assert_eq!(event.rule, Some(0));
+    lab.inside(|| {
+        assert_eq!(
+            said("good.example.:7", b"again"),
+            Ending::Closed(b"again".to_vec())
+        )
+    });
+    assert_eq!(lab.record("good.example", 7).count, 2);
+    assert_eq!(
+        lab.asked().len(),
+        3,
+        "the host's resolver is asked at each connection"
+    );
+}
+
+#[test]
+fn a_name_keeps_its_half_close_in_both_directions() {
+    let lab = echo_lab(allow(&["good.example"]));
+    lab.server("203.0.113.1:9", |mut stream| {
+        stream.write_all(b"farewell").unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut heard = Vec::new();
+        stream.read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, b"still here");
+    });
+    lab.inside(|| {
+        let mut stream = connect("good.example.", 9);
+        assert_eq!(ending(&mut stream), Ending::Closed(b"farewell".to_vec()));
+        stream.write_all(b"still here").unwrap();
+    });
+}
+
+#[test]
+fn a_closed_or_unknown_far_side_is_a_reset_and_no_block() {
+    let lab = Plan::new(NetworkPolicy::Unrestricted)
+        .name("good.example", &["203.0.113.1"])
+        .name("empty.example", &[])
+        .build();
+    lab.inside(|| {
+        assert_eq!(fate("good.example.:81"), Ending::Reset);
+        assert_eq!(fate("unknown.example.:81"), Ending::Reset);
+        assert_eq!(fate("empty.example.:81"), Ending::Reset);
+    });
+    for host in ["good.example", "unknown.example", "empty.example"] {
+        let record = lab.record(host, 81);
+        assert!(
+            record.upstream_failed() && record.event.allowed(),
+            "{record:?}"
+        );
+    }
+    let told = lab.event().sentence();
+    assert!(
+        told.starts_with("egress: could not reach good.example:81, "),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_far_side_that_breaks_off_is_a_reset_and_never_a_clean_end() {
+    let lab = echo_lab(allow(&["good.example"]));
+    lab.server("203.0.113.1:9", |mut stream| {
+        stream.write_all(b"half of the file").unwrap();
+        let _ = stream.read(&mut [0; 1]);
+        // Closing with unread bytes in the socket resets the connection.
+    });
+    lab.inside(|| {
+        let mut stream = connect("good.example.", 9);
+        stream.write_all(b"more than one byte").unwrap();
+        let mut first = [0; 16];
+        stream.read_exact(&mut first).unwrap();
+        assert_eq!(ending(&mut stream), Ending::Reset);
+    });
+}
+
+#[test]
+fn addresses_that_no_rule_could_allow_are_refused_by_the_kernel_and_told_at_once() {
+    let lab = echo_lab(allow(&["good.example"]));
+    let took = lab.inside(|| {
+        let begun = Instant::now();
+        for address in [
+            "203.0.113.1:7",
+            "10.1.2.3:80",
+            "169.254.169.254:80",
+            "[2001:db8:1::1]:443",
+        ] {
+            let error = connect_to(address).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{address}");
+        }
+        begun.elapsed()
+    });
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let told: Vec<String> = (0..4).map(|_| lab.event().sentence()).collect();
+    assert_eq!(
+        told,
+        [
+            "egress: blocked 203.0.113.1:7, no rule allows it",
+            "egress: blocked 10.1.2.3:80, no rule allows it",
+            "egress: blocked 169.254.169.254:80, no rule allows it",
+            "egress: blocked [2001:db8:1::1]:443, no rule allows it",
+        ]
+    );
+    assert!(lab.asked().is_empty());
+}
+
+#[test]
+fn udp_quic_and_icmp_go_nowhere_under_any_policy() {
+    for policy in [
+        NetworkPolicy::Unrestricted,
+        allow(&["good.example", "203.0.113.1"]),
+    ] {
+        let lab = echo_lab(policy);
+        let far = lab.far.run(|| UdpSocket::bind("0.0.0.0:443")).unwrap();
+        far.set_nonblocking(true).unwrap();
+        lab.inside(|| {
+            let fake = lookup("good.example.").unwrap();
+            for target in ["203.0.113.1:443".to_owned(), format!("{fake}:443")] {
+                let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+                assert!(socket.send_to(b"quic", &target).is_err(), "{target}");
+            }
+            let socket = UdpSocket::bind("[::]:0").unwrap();
+            assert!(socket.send_to(b"quic", "[2001:db8:1::1]:443").is_err());
+            for target in ["203.0.113.1", "10.1.2.3", "2001:db8:1::1"] {
+                let output = Command::new("ping").args(["-c1", "-W1", target]).output();
+                // Without a ping program there is nothing to try.
+                assert!(
+                    !output.is_ok_and(|output| output.status.success()),
+                    "{target} answers"
+                );
+            }
+        });
+        assert_eq!(
+            far.recv_from(&mut [0; 16]).unwrap_err().kind(),
+            ErrorKind::WouldBlock
+        );
+        for host in ["203.0.113.1", "good.example", "2001:db8:1::1"] {
+            assert_eq!(
+                lab.record(host, 443).event.outcome,
+                EgressOutcome::Protocol,
+                "{host}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_unrestricted_policy_lets_public_addresses_through_and_no_private_ones() {
+    let lab = echo_lab(NetworkPolicy::Unrestricted);
+    lab.echo("[2001:db8:1::1]:7");
+    for address in lab::FAR {
+        if !address.starts_with("203.") && !address.starts_with("2001:") {
+            let target = if address.contains(':') {
+                format!("[{address}]:7")
+            } else {
+                format!("{address}:7")
+            };
+            lab.echo(&target);
+        }
+    }
+    lab.inside(|| {
+        for address in [
+            "203.0.113.1:7",
+            "[2001:db8:1::1]:7",
+            "[::ffff:203.0.113.1]:7",
+        ] {
+            assert_eq!(
+                said(address, b"hello"),
+                Ending::Closed(b"hello".to_vec()),
+                "{address}"
+            );
+        }
+    });
+    assert_eq!(lab.record("203.0.113.1", 7).count, 2);
+    for address in [
+        "10.1.2.3",
+        "172.16.9.9",
+        "192.168.7.7",
+        "169.254.169.254",
+        "100.64.0.1",
+        "100.100.100.200",
+        "168.63.129.16",
+        "fd00:ec2::254",
+        "fd12::1",
+        lab::HOST,
+    ] {
+        let target = if address.contains(':') {
+            format!("[{address}]:7")
+        } else {
+            format!("{address}:7")
+        };
+        lab.inside(move || {
+            assert_eq!(fate(&target), Ending::Reset, "{target}");
+        });
+        assert_eq!(
+            lab.record(address, 7).event.outcome,
+            EgressOutcome::RefusedAddress,
+            "{address}"
+        );
+    }
+}
+
+#[test]
+fn a_rule_with_an_address_lets_that_address_through_and_no_other() {
+    let lab = echo_lab(rules(&[
+        ("203.0.113.1", true),
+        ("2001:db8:1::1", true),
+        ("10.1.2.3", true),
+    ]));
+    lab.echo("203.0.113.2:7");
+    lab.echo("[2001:db8:1::1]:7");
+    lab.inside(|| {
+        assert_eq!(said("203.0.113.1:7", b"a"), Ending::Closed(b"a".to_vec()));
+        assert_eq!(
+            said("[2001:db8:1::1]:7", b"b"),
+            Ending::Closed(b"b".to_vec())
+        );
+        assert_eq!(fate("203.0.113.2:7"), Ending::Reset);
+        // A rule does not open what only the deployment can open.
+        assert_eq!(fate("10.1.2.3:7"), Ending::Reset);
+    });
+    assert_eq!(lab.record("203.0.113.1", 7).event.rule, Some(0));
+    assert_eq!(
+        lab.record("203.0.113.2", 7).event.outcome,
+        EgressOutcome::Denied
+    );
+    assert_eq!(
+        lab.record("10.1.2.3", 7).event.outcome,
+        EgressOutcome::RefusedAddress
+    );
+}
+
+#[test]
+fn an_allowed_name_that_resolves_to_a_forbidden_address_is_refused() {
+    let forbidden = [
+        ("loopback", "127.0.0.1"),
+        ("loopback6", "::1"),
+        ("any", "0.0.0.0"),
+        ("mapped-loopback", "::ffff:127.0.0.1"),
+        ("mapped-private", "::ffff:10.1.2.3"),
+        ("translated-private", "64:ff9b::a01:203"),
+        ("ten", "10.1.2.3"),
+        ("private-b", "172.16.9.9"),
+        ("private-c", "192.168.7.7"),
+        ("metadata", "169.254.169.254"),
+        ("metadata-two", "100.100.100.200"),
+        ("metadata-three", "168.63.129.16"),
+        ("metadata-six", "fd00:ec2::254"),
+        ("shared", "100.64.0.1"),
+        ("unique-local", "fd12::1"),
+        ("link-local", "fe80::1"),
+        ("multicast", "224.0.0.1"),
+        ("broadcast", "255.255.255.255"),
+        ("own-range", "198.18.0.1"),
+        ("the-host", lab::HOST),
+        ("the-host6", "2001:db8::1"),
+    ];
+    let plan = Plan::new(allow(&["*.example"]));
+    let lab = forbidden
+        .iter()
+        .fold(plan, |plan, (name, address)| {
+            plan.name(&format!("{name}.example"), &[address])
+        })
+        .build();
+    for (name, address) in forbidden {
+        lab.inside(move || {
+            assert_eq!(fate(&format!("{name}.example.:7")), Ending::Reset, "{name}");
+        });
+        let record = lab.record(&format!("{name}.example"), 7);
+        assert_eq!(
+            record.event.outcome,
+            EgressOutcome::RefusedAddress,
+            "{name} {address}"
+        );
+    }
+    let told = lab.event().sentence();
+    let expected =
+        "egress: blocked loopback.example:7, it resolves to 127.0.0.1, which no sandbox may reach";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_network_that_the_deployment_opens_is_reached_if_the_policy_allows_the_host() {
+    let lab = Plan::new(allow(&["inner.example"]))
+        .name("inner.example", &["10.1.2.3"])
+        .name("home.example", &[lab::HOST])
+        .open("10.1.0.0/16")
+        .build();
+    lab.echo("10.1.2.3:7");
+    lab.inside(|| {
+        assert_eq!(
+            said("inner.example.:7", b"in"),
+            Ending::Closed(b"in".to_vec())
+        );
+        assert_eq!(lookup("home.example."), None);
+        assert!(
+            connect_to("10.1.2.3:7").is_err(),
+            "not by address: no rule says so"
+        );
+    });
+}
+
+#[test]
+fn a_name_that_changes_its_address_gives_no_way_in_between_check_and_dial() {
+    let lab = Plan::new(allow(&["flip.example"]))
+        .name("flip.example", &["203.0.113.1"])
+        .name("flip.example", &["127.0.0.1"])
+        .name("flip.example", &["203.0.113.1"])
+        .build();
+    lab.echo("203.0.113.1:7");
+    let host = lab.host.run(|| TcpListener::bind("127.0.0.1:7")).unwrap();
+    host.set_nonblocking(true).unwrap();
+    let endings = lab.inside(|| [1, 2, 3].map(|_| said("flip.example.:7", b"x")));
+    let through = Ending::Closed(b"x".to_vec());
+    assert!(endings[0] == through && endings[1] == Ending::Reset && endings[2] == through);
+    assert_eq!(
+        host.accept().unwrap_err().kind(),
+        ErrorKind::WouldBlock,
+        "the host's loopback was dialled"
+    );
+}
+
+#[test]
+fn of_mixed_addresses_only_the_public_ones_are_dialled() {
+    let lab = Plan::new(allow(&["mixed.example"]))
+        .name(
+            "mixed.example",
+            &["127.0.0.1", "203.0.113.2", "203.0.113.1"],
+        )
+        .build();
+    // 203.0.113.2 is closed: the next one is tried.
+    lab.echo("203.0.113.1:7");
+    lab.inside(|| {
+        assert_eq!(
+            said("mixed.example.:7", b"x"),
+            Ending::Closed(b"x".to_vec())
+        )
+    });
+}
+
+#[test]
+fn an_address_that_routes_lead_back_to_this_machine_is_refused() {
+    let lab = Plan::new(allow(&["back.example"]))
+        .name("back.example", &["203.0.113.77"])
+        .build();
+    let host = lab.host.run(|| {
+        let added = Command::new("ip")
+            .args(["route", "add", "local", "203.0.113.77/32", "dev", "lo"])
+            .status();
+        assert!(added.unwrap().success());
+        TcpListener::bind("0.0.0.0:7").unwrap()
+    });
+    lab.inside(|| assert_eq!(fate("back.example.:7"), Ending::Reset));
+    assert_eq!(
+        lab.record("back.example", 7).event.outcome,
+        EgressOutcome::RefusedAddress
+    );
+    drop(host);
+}
+
+#[test]
+fn the_gateway_itself_and_addresses_without_a_name_are_no_way_out() {
+    let lab = echo_lab(allow(&["good.example", "203.0.113.1"]));
+    lab.inside(|| {
+        for target in [
+            "198.18.0.1:15001",
+            "[fd67:726f:756e:64::1]:15001",
+            "198.18.77.7:7",
+        ] {
+            assert_eq!(fate(target), Ending::Reset, "{target}");
+        }
+        assert!(connect_to("198.18.0.1:80").is_err());
+    });
+    assert_eq!(
+        lab.record("198.18.77.7", 7).event.outcome,
+        EgressOutcome::Denied
+    );
+}
+
+#[test]
+fn when_the_gateway_ends_everything_is_closed_and_stays_closed() {
+    let mut lab = echo_lab(NetworkPolicy::Unrestricted);
+    let mut open = lab.inside(|| {
+        let mut open = connect("good.example.", 7);
+        open.write_all(b"x").unwrap();
+        open.read_exact(&mut [0; 1]).unwrap();
+        open
+    });
+    lab.gateway = None;
+    lab.runtime.take().unwrap().shutdown_timeout(PATIENCE);
+    lab.inside(move || {
+        assert_eq!(
+            ending(&mut open),
+            Ending::Reset,
+            "a connection under way is cut, not ended"
+        );
+        let fake = "198.18.1.0:7";
+        for target in [fake, "198.18.0.1:53", "203.0.113.1:7", "[2001:db8:1::1]:7"] {
+            let error = connect_to(target).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{target}");
+        }
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect("198.18.0.1:53").unwrap();
+        let _ = socket.send(b"x");
+        assert_eq!(
+            socket.recv(&mut [0; 16]).unwrap_err().kind(),
+            ErrorKind::ConnectionRefused
+        );
+    });
+}
+
+#[test]
+fn root_of_another_user_namespace_changes_nothing() {
+    let lab = echo_lab(allow(&["good.example"]));
+    let elsewhere = Place::new();
+    for command in [
+        "nft flush ruleset",
+        "ip link set lo down",
+        "ip addr add 203.0.113.99/32 dev lo",
+        "ip route replace unreachable 203.0.113.0/24",
+        "ip link add x0 type veth peer name x1",
+        "sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'",
+        "python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3)'",
+        "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)'",
+        "python3 -c 'import socket; socket.socket().setsockopt(1, 36, 7)'",
+    ] {
+        let status = lab.inside(move || {
+            Command::new("unshare")
+                .args(["--user", "--map-root-user", "sh", "-c", command])
+                .output()
+                .unwrap()
+        });
+        assert!(!status.status.success(), "{command} succeeded");
+        // The command itself is good: whoever owns a namespace can do it there.
+        let control =
+            elsewhere.run(move || Command::new("sh").args(["-c", command]).output().unwrap());
+        assert!(control.status.success(), "{command} does not work at all");
+    }
+    lab.inside(|| {
+        assert_eq!(said("good.example.:7", b"x"), Ending::Closed(b"x".to_vec()));
+        assert!(connect_to("203.0.113.1:7").is_err());
+    });
+}
+
+#[test]
+fn slow_and_silent_peers_are_ended_in_time() {
+    let lab = Plan::new(allow(&["good.example"]))
+        .name("good.example", &["203.0.113.1"])
+        .limits(|limits| {
+            limits.hello = Duration::from_millis(300);
+            limits.idle = Duration::from_millis(600);
+            limits.half_open = Duration::from_millis(300);
+        })
+        .build();
+    lab.echo("203.0.113.1:7");
+    lab.server("203.0.113.1:10", |stream| {
+        let _ = channel::<()>().1.recv_timeout(PATIENCE);
+        drop(stream);
+    });
+    lab.inside(|| {
+        // No hello, half a hello.
+        assert_eq!(fate("good.example.:443"), Ending::Reset);
+        let mut half = connect("good.example.", 443);
+        half.write_all(&lab::hello(Some("good.example"), &[])[..20])
+            .unwrap();
+        assert_eq!(ending(&mut half), Ending::Reset);
+        // Half a head.
+        let mut head = connect("good.example.", 80);
+        head.write_all(b"GET / HTTP/1.1\r\nHost: good").unwrap();
+        assert_eq!(ending(&mut head), Ending::Reset);
+        // Nothing moves.
+        assert_eq!(fate("good.example.:7"), Ending::Reset);
+        // One side has ended, the other never does.
+        let mut silent = connect("good.example.", 10);
+        silent.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(ending(&mut silent), Ending::Reset);
+        // The far side does not read: our memory is bounded, and so is the wait.
+        let mut stuffed = connect("good.example.", 10);
+        stuffed.set_write_timeout(Some(PATIENCE)).unwrap();
+        let block = vec![0; 1 << 20];
+        let stuck = (0..10_000)
+            .find_map(|_| stuffed.write_all(&block).err())
+            .unwrap();
+        assert!(
+            matches!(
+                stuck.kind(),
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+            ),
+            "{stuck}"
+        );
+        // DNS over TCP that never asks.
+        assert_eq!(fate("198.18.0.1:53"), Ending::Closed(Vec::new()));
+    });
+    assert_eq!(
+        lab.record("good.example", 443).event.outcome,
+        EgressOutcome::Mismatch
+    );
+}
+
+#[test]
+fn connections_beyond_the_limit_are_reset_until_others_end() {
+    let lab = Plan::new(allow(&["good.example"]))
+        .name("good.example", &["203.0.113.1"])
+        .limits(|limits| limits.connections = 3)
+        .build();
+    lab.echo("203.0.113.1:7");
+    lab.inside(|| {
+        let open = || {
+            let address = format!("{}:7", lookup("good.example.").unwrap());
+            let mut stream = connect_to(&address)?;
+            stream.write_all(b"x")?;
+            stream.read_exact(&mut [0; 1]).map(|()| stream)
+        };
+        let held: Vec<_> = (0..3).map(|_| open().unwrap()).collect();
+        assert!(open().is_err());
+        drop(held);
+        let end = Instant::now() + PATIENCE;
+        while open().is_err() {
+            assert!(Instant::now() < end, "no place came back");
+        }
+    });
+    let outcomes: Vec<_> = lab
+        .network
+        .report()
+        .records
+        .into_iter()
+        .map(|record| record.event.outcome)
+        .collect();
+    assert_eq!(outcomes, [EgressOutcome::Allowed, EgressOutcome::Limit]);
+}
+
+#[test]
+fn the_sandbox_has_its_own_loopback_and_no_other_sandbox() {
+    let one = echo_lab(NetworkPolicy::Unrestricted);
+    let other = echo_lab(NetworkPolicy::Unrestricted);
+    let server = other.inside(|| TcpListener::bind("0.0.0.0:80")).unwrap();
+    server.set_nonblocking(true).unwrap();
+    one.inside(|| {
+        let own = TcpListener::bind("127.0.0.1:81").unwrap();
+        connect_to("127.0.0.1:81").unwrap();
+        drop(own);
+        assert!(connect_to("127.0.0.1:80").is_err());
+        assert!(connect_to("198.18.0.1:80").is_err());
+    });
+    assert_eq!(server.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+}
