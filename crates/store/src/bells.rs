@@ -140,43 +140,55 @@ impl Drop for Connected {
     }
 }
 
-/// Ties the bells to those of other processes on the same PostgreSQL.
-pub(crate) fn connect(bells: &Arc<Bells>, options: PgConnectOptions, pool: PgPool) -> Connected {
+/// Ties the bells to those of other processes on the same PostgreSQL; from then on their rings are heard.
+pub(crate) async fn connect(
+    bells: &Arc<Bells>,
+    options: PgConnectOptions,
+    pool: PgPool,
+) -> Result<Connected, sqlx::Error> {
+    let listener = listen(&pool).await?;
     // The server process behind our own notifications, so that a ring does not come back as a second one.
     let own = Arc::new(AtomicI64::new(0));
-    Connected(vec![
-        tokio::spawn(hear(Arc::clone(bells), pool, Arc::clone(&own))),
+    Ok(Connected(vec![
+        tokio::spawn(hear(Arc::clone(bells), pool, listener, Arc::clone(&own))),
         tokio::spawn(tell(Arc::clone(bells), options, own)),
-    ])
+    ]))
+}
+
+async fn listen(pool: &PgPool) -> Result<PgListener, sqlx::Error> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.listen(dialect::CHANNEL).await?;
+    Ok(listener)
 }
 
 /// Rings here what rang elsewhere. Whatever was missed while there was no connection is made up for by ringing
 /// everything.
-async fn hear(bells: Arc<Bells>, pool: PgPool, own: Arc<AtomicI64>) {
+async fn hear(bells: Arc<Bells>, pool: PgPool, first: PgListener, own: Arc<AtomicI64>) {
     let mut pace = tokio::time::interval(RECONNECT_PACE);
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        pace.tick().await;
-        let listening = async {
-            let mut listener = PgListener::connect_with(&pool).await?;
-            listener.listen(dialect::CHANNEL).await?;
-            Ok::<_, sqlx::Error>(listener)
-        };
-        match listening.await {
-            Ok(mut listener) => loop {
-                bells.ring_all_here();
-                match heard_until_lost(&bells, &mut listener, &own).await {
-                    Ok(()) => tracing::warn!("the doorbell's connection was lost and made again"),
-                    Err(error) => {
-                        tracing::warn!(%error, "the doorbell's connection is lost");
-                        break;
-                    }
+    let mut listener = Some(first);
+    while !pool.is_closed() {
+        match &mut listener {
+            Some(connected) => match heard_until_lost(&bells, connected, &own).await {
+                Ok(()) => {
+                    tracing::warn!("the doorbell's connection was lost and made again");
+                    bells.ring_all_here();
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the doorbell's connection is lost");
+                    listener = None;
                 }
             },
-            Err(error) => tracing::warn!(%error, "the doorbell cannot be heard"),
-        }
-        if pool.is_closed() {
-            return;
+            None => {
+                pace.tick().await;
+                match listen(&pool).await {
+                    Ok(connected) => {
+                        listener = Some(connected);
+                        bells.ring_all_here();
+                    }
+                    Err(error) => tracing::warn!(%error, "the doorbell cannot be heard"),
+                }
+            }
         }
     }
 }

@@ -59,14 +59,17 @@ impl Database {
         }
     }
 
-    pub(crate) fn postgres(pool: PgPool, options: PgConnectOptions) -> Self {
+    pub(crate) async fn postgres(
+        pool: PgPool,
+        options: PgConnectOptions,
+    ) -> Result<Self, sqlx::Error> {
         let bells = Arc::new(Bells::shared());
-        let connected = bells::connect(&bells, options, pool.clone());
-        Self {
+        let connected = bells::connect(&bells, options, pool.clone()).await?;
+        Ok(Self {
             db: Db::Postgres(pool),
             bells,
             _connected: Some(connected),
-        }
+        })
     }
 
     /// Waits for the statements under way and closes every connection; SQLite's write-ahead log is folded into the file.

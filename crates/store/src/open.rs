@@ -25,7 +25,7 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// SQLite's readers.
 const SQLITE_READERS: u32 = 4;
-/// PostgreSQL connections, without the two of the doorbell.
+/// PostgreSQL connections, without the one that rings the doorbell.
 const POSTGRES_CONNECTIONS: u32 = 12;
 /// Bytes that SQLite's write-ahead log is cut back to once it is folded into the file.
 const WAL_KEPT_BYTES: &str = "67108864";
@@ -212,7 +212,10 @@ fn create_private(path: &std::path::Path) -> std::io::Result<()> {
 
 async fn migrate_sqlite(writer: &SqlitePool, options: OpenOptions) -> Result<(), Refused> {
     if options.migrate {
-        return Ok(SQLITE_MIGRATIONS.run(writer).await?);
+        // `run_direct` is `run` without a bound that a spawned future cannot meet. One transaction for all steps: SQLite gives sqlx no lock that would keep two programs from migrating at once.
+        let mut tx = writer.begin_with(dialect::BEGIN_WRITE.sqlite).await?;
+        SQLITE_MIGRATIONS.run_direct(None, &mut *tx, false).await?;
+        return Ok(tx.commit().await?);
     }
     let mut connection = writer.acquire().await?;
     check::<SqliteConnection>(&mut connection, &SQLITE_MIGRATIONS).await
@@ -230,7 +233,7 @@ async fn open_postgres(url: &str, options: OpenOptions) -> Result<Database, Open
         .map_err(name)?;
     let migrated = if options.migrate {
         POSTGRES_MIGRATIONS
-            .run(&mut first)
+            .run_direct(None, &mut first, false)
             .await
             .map_err(Refused::from)
     } else {
@@ -242,7 +245,9 @@ async fn open_postgres(url: &str, options: OpenOptions) -> Result<Database, Open
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .max_connections(POSTGRES_CONNECTIONS)
         .connect_lazy_with(connect.clone());
-    Ok(Database::postgres(pool, connect))
+    Database::postgres(pool, connect.clone())
+        .await
+        .map_err(name)
 }
 
 enum Refused {

@@ -38,6 +38,23 @@ impl Bed {
         }
     }
 
+    /// The one text column of a statement, behind the store's back.
+    pub async fn dump(&self, sql: &'static str) -> Vec<String> {
+        if self.url.starts_with("sqlite") {
+            let mut connection = SqliteConnection::connect(&self.url).await.unwrap();
+            sqlx::query_scalar(sql)
+                .fetch_all(&mut connection)
+                .await
+                .unwrap()
+        } else {
+            let mut connection = PgConnection::connect(&self.url).await.unwrap();
+            sqlx::query_scalar(sql)
+                .fetch_all(&mut connection)
+                .await
+                .unwrap()
+        }
+    }
+
     /// Runs a statement behind the store's back.
     pub async fn raw(&self, sql: &'static str) {
         if self.url.starts_with("sqlite") {

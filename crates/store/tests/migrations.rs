@@ -1,0 +1,125 @@
+//! The twin migrations: same steps, same schema.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use common::Bed;
+
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../migrations")
+        .join(name)
+}
+
+/// File name and text of each step, in order.
+fn steps(name: &str) -> Vec<(String, String)> {
+    let mut steps: Vec<_> = fs::read_dir(folder(name))
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let text = fs::read_to_string(entry.path()).unwrap();
+            (entry.file_name().into_string().unwrap(), text)
+        })
+        .collect();
+    steps.sort();
+    steps
+}
+
+#[test]
+fn both_folders_have_the_same_steps_numbered_without_gaps() {
+    let names = |folder| -> Vec<String> { steps(folder).into_iter().map(|step| step.0).collect() };
+    assert_eq!(names("sqlite"), names("postgres"));
+    for (number, name) in (1..).zip(names("sqlite")) {
+        let rest = name.strip_prefix(&format!("{number:04}_"));
+        let stem = rest.and_then(|rest| rest.strip_suffix(".sql"));
+        let well_named = stem.is_some_and(|stem| {
+            stem.chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        });
+        assert!(well_named, "{name}: expected {number:04}_what_it_does.sql");
+    }
+}
+
+#[test]
+fn a_column_added_to_rows_that_exist_has_a_value_for_them() {
+    for folder in ["sqlite", "postgres"] {
+        for (name, text) in steps(folder) {
+            for statement in text.to_uppercase().split(';') {
+                let adds = statement.contains("ADD COLUMN") && statement.contains("NOT NULL");
+                assert!(
+                    !adds || statement.contains("DEFAULT"),
+                    "{folder}/{name}: a NOT NULL column needs a DEFAULT"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn both_schemas_have_the_same_columns() {
+    let sqlite = Bed::sqlite()
+        .await
+        .dump(
+            "SELECT t.name || '.' || c.name || ' ' || LOWER(c.type) || \
+             CASE WHEN c.\"notnull\" = 1 THEN ' NOT NULL' ELSE '' END || \
+             CASE WHEN c.dflt_value IS NULL THEN '' ELSE ' DEFAULT ' || LOWER(c.dflt_value) END \
+             FROM sqlite_master t JOIN pragma_table_info(t.name) c \
+             WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' AND t.name <> '_sqlx_migrations'",
+        )
+        .await;
+    let postgres = Bed::postgres()
+        .await
+        .dump(
+            "SELECT table_name || '.' || column_name || ' ' || data_type || \
+             CASE WHEN is_nullable = 'NO' THEN ' NOT NULL' ELSE '' END || \
+             CASE WHEN column_default IS NULL THEN '' \
+             ELSE ' DEFAULT ' || REGEXP_REPLACE(column_default, '''?::bigint|''', '', 'g') END \
+             FROM information_schema.columns \
+             WHERE table_schema = 'public' AND table_name <> '_sqlx_migrations'",
+        )
+        .await;
+    same(sqlite, postgres);
+}
+
+#[tokio::test]
+async fn both_schemas_have_the_same_indexes() {
+    let sqlite = Bed::sqlite()
+        .await
+        .dump(
+            "SELECT t.name || '.' || i.name || CASE WHEN i.\"unique\" = 1 THEN ' UNIQUE' ELSE '' END || \
+             CASE WHEN i.partial = 1 THEN ' WHERE' ELSE '' END || ' ' || \
+             (SELECT GROUP_CONCAT(x.name, ',') FROM pragma_index_info(i.name) x) \
+             FROM sqlite_master t JOIN pragma_index_list(t.name) i WHERE t.type = 'table' AND i.origin = 'c'",
+        )
+        .await;
+    let postgres = Bed::postgres()
+        .await
+        .dump(
+            "SELECT t.relname || '.' || i.relname || CASE WHEN x.indisunique THEN ' UNIQUE' ELSE '' END || \
+             CASE WHEN x.indpred IS NOT NULL THEN ' WHERE' ELSE '' END || ' ' || \
+             (SELECT STRING_AGG(a.attname, ',' ORDER BY k.ord) \
+             FROM UNNEST(x.indkey) WITH ORDINALITY AS k (attnum, ord) \
+             JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.attnum) \
+             FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid JOIN pg_class t ON t.oid = x.indrelid \
+             JOIN pg_namespace n ON n.oid = t.relnamespace \
+             WHERE n.nspname = 'public' AND NOT x.indisprimary AND t.relname <> '_sqlx_migrations'",
+        )
+        .await;
+    same(sqlite, postgres);
+}
+
+fn same(sqlite: Vec<String>, postgres: Vec<String>) {
+    assert!(sqlite.len() > 10, "{sqlite:?}");
+    let sqlite: BTreeSet<_> = sqlite.into_iter().collect();
+    let postgres: BTreeSet<_> = postgres.into_iter().collect();
+    let only = |one: &BTreeSet<String>, other: &BTreeSet<String>| -> Vec<String> {
+        one.difference(other).cloned().collect()
+    };
+    assert_eq!(
+        (only(&sqlite, &postgres), only(&postgres, &sqlite)),
+        (Vec::new(), Vec::new()),
+        "on SQLite only, on PostgreSQL only"
+    );
+}
