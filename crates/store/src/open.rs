@@ -104,6 +104,17 @@ pub enum OpenError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// No encrypted connection could be made.
+    #[error(
+        "PostgreSQL at {address} and this program found no TLS connection that both accept: check sslmode and sslrootcert in the database URL, and the server's certificate."
+    )]
+    Tls {
+        /// Host and port, or socket.
+        address: String,
+        /// What the driver said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A later program has migrated it.
     #[error(
         "The database was migrated by a newer version of this program (step {0}): install that version, or restore a backup from before."
@@ -347,11 +358,16 @@ fn postgres_error(error: sqlx::Error, options: &PgConnectOptions) -> OpenError {
             address,
             database: options.get_database().unwrap_or_default().to_owned(),
         },
-        (None, sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut)
-        | (Some("57P03" | "53300"), _) => OpenError::Unreachable {
+        (None, sqlx::Error::Tls(_)) => OpenError::Tls {
             address,
             source: Box::new(error),
         },
+        (None, sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut) | (Some("57P03" | "53300"), _) => {
+            OpenError::Unreachable {
+                address,
+                source: Box::new(error),
+            }
+        }
         _ => OpenError::Other(error),
     }
 }

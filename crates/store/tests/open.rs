@@ -9,6 +9,7 @@ use common::{Bed, MIGRATE, postgres, rows};
 use control::ports::Store;
 use sqlx::{Connection, SqliteConnection};
 use store::{OpenError, OpenOptions, open};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const AS_IT_IS: OpenOptions = OpenOptions { migrate: false };
 
@@ -276,6 +277,23 @@ async fn a_host_that_does_not_answer_is_named() {
         shown.contains(&port.to_string()) && !shown.contains("hunter2"),
         "{shown}"
     );
+}
+
+#[tokio::test]
+async fn a_server_without_tls_is_refused_where_tls_is_demanded() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // A server of the PostgreSQL protocol that has no TLS answers the request for it with an N.
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 8];
+        stream.read_exact(&mut request).await.unwrap();
+        stream.write_all(b"N").await.unwrap();
+    });
+    let url = format!("postgres://me:hunter2@127.0.0.1:{port}/x?sslmode=require");
+    let error = refusal(&url, MIGRATE).await;
+    assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
+    server.await.unwrap();
 }
 
 #[tokio::test]

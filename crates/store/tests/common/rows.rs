@@ -107,7 +107,7 @@ pub fn line(seq: u64, text: &str) -> LogLine {
     LogLine {
         seq,
         stream: Stream::ALL[usize::try_from(seq).unwrap() % 4],
-        line: (seq % 3 == 0).then_some(u32::try_from(seq).unwrap()),
+        line: seq.is_multiple_of(3).then_some(u32::try_from(seq).unwrap()),
         text: text.to_owned(),
         at: at(i64::try_from(seq).unwrap()),
     }
