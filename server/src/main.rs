@@ -1,3 +1,8 @@
 //! The groundwork binary.
+#![recursion_limit = "512"]
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    server::commands::main()
+}

@@ -1,0 +1,193 @@
+//! The command line.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use domain::roles::Role;
+
+/// Groundwork: sandboxes that are ready before the work starts.
+///
+/// `groundwork serve` starts the console, the API and a worker on one machine. Everything it keeps is in one
+/// directory (--data). Environment variables and the configuration file are overridden by options.
+#[derive(Debug, Parser)]
+#[command(name = "groundwork", version, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start the server: console, API and, unless told otherwise, a worker.
+    ///
+    /// At the first start it prints a one-time link to make the organization and its first admin; without a browser,
+    /// set GROUNDWORK_ADMIN_EMAIL and GROUNDWORK_ADMIN_PASSWORD instead.
+    Serve(ServeArgs),
+    /// Administration without a browser.
+    Admin(AdminArgs),
+    /// Build and list runner images, the base file system of every sandbox.
+    RunnerImage(RunnerImageArgs),
+    /// Check whether this machine can run sandboxes, and say how to mend what is wrong.
+    Doctor(DoctorArgs),
+    /// The process beside each sandbox; started by the worker.
+    #[command(hide = true)]
+    Shim,
+}
+
+/// Where things are; shared by all commands that need the data directory.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Places {
+    /// Directory for everything that is kept [default: ./data].
+    #[arg(long, value_name = "DIR", env = "GROUNDWORK_DATA")]
+    pub data: Option<PathBuf>,
+    /// Database: sqlite:PATH or postgres://USER@HOST/NAME [default: SQLite in the data directory].
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "GROUNDWORK_DATABASE",
+        hide_env_values = true
+    )]
+    pub database: Option<String>,
+    /// Configuration file (TOML).
+    #[arg(long, value_name = "FILE", env = "GROUNDWORK_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
+/// `serve`
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServeArgs {
+    /// Address and port to listen on [default: 127.0.0.1:3000].
+    #[arg(long, value_name = "ADDR:PORT", env = "GROUNDWORK_LISTEN")]
+    pub listen: Option<SocketAddr>,
+    /// Where things are.
+    #[command(flatten)]
+    pub places: Places,
+    /// Do not run setup runs in this process; they wait until a worker is there.
+    #[arg(long)]
+    pub no_worker: bool,
+}
+
+/// `admin`
+#[derive(Debug, Args)]
+pub struct AdminArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: AdminCommand,
+}
+
+/// Administration without a browser.
+#[derive(Debug, Subcommand)]
+pub enum AdminCommand {
+    /// Add a member; on a fresh database, make the organization too.
+    CreateMember(MemberArgs),
+    /// Make an API key for a member and print it, alone, on standard output. It is shown this once.
+    CreateApiKey(MemberArgs),
+}
+
+/// A member and a role.
+#[derive(Debug, Clone, Args)]
+pub struct MemberArgs {
+    /// The member's e-mail address.
+    #[arg(long, value_name = "E")]
+    pub email: String,
+    /// admin, developer or user.
+    #[arg(long, value_name = "R", value_parser = parse_role)]
+    pub role: Role,
+    /// Where things are.
+    #[command(flatten)]
+    pub places: Places,
+}
+
+/// `runner-image`
+#[derive(Debug, Args)]
+pub struct RunnerImageArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: RunnerImageCommand,
+}
+
+/// Runner images.
+#[derive(Debug, Subcommand)]
+pub enum RunnerImageCommand {
+    /// Build one from Debian packages; does nothing when it is there already.
+    Build {
+        /// What it holds.
+        #[arg(long, value_enum, default_value_t = Variant::Full)]
+        variant: Variant,
+        /// Where things are.
+        #[command(flatten)]
+        places: Places,
+    },
+    /// List those on this machine.
+    List {
+        /// Where things are.
+        #[command(flatten)]
+        places: Places,
+    },
+}
+
+/// What a runner image holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Variant {
+    /// Enough for the tests.
+    Small,
+    /// Python, Node, git, build tools and what else a setup script expects.
+    Full,
+}
+
+/// `doctor`
+#[derive(Debug, Clone, Args)]
+pub struct DoctorArgs {
+    /// List what processes that are gone left on the machine, instead of checking it.
+    #[arg(long)]
+    pub leftovers: bool,
+    /// Where things are.
+    #[command(flatten)]
+    pub places: Places,
+}
+
+fn parse_role(text: &str) -> Result<Role, String> {
+    text.parse::<Role>().map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_fixed_calls_are_understood() {
+        for line in [
+            "groundwork serve --listen 127.0.0.1:4000 --data d --database postgres://x/y --config c.toml --no-worker",
+            "groundwork admin create-member --email a@example.com --role admin",
+            "groundwork admin create-api-key --email a@example.com --role user",
+            "groundwork runner-image build --variant small",
+            "groundwork runner-image build",
+            "groundwork runner-image list",
+            "groundwork doctor --leftovers",
+            "groundwork shim",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+        assert!(
+            Cli::try_parse_from([
+                "groundwork",
+                "admin",
+                "create-member",
+                "--email",
+                "a@b.c",
+                "--role",
+                "king"
+            ])
+            .is_err()
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! Administration without a browser.
+
+use std::process::ExitCode;
+
+use control::{Error, OpCtx, api_keys::ApiKeyRequest};
+use wire::error::Code;
+
+use super::{open::Opened, say};
+use crate::{
+    cli::{AdminCommand, MemberArgs},
+    config::Settings,
+    datadir::DataDir,
+    fatal::Fatal,
+};
+
+/// Runs one; may run beside the server.
+pub async fn run(command: AdminCommand) -> Result<ExitCode, Fatal> {
+    let args = match &command {
+        AdminCommand::CreateMember(args) | AdminCommand::CreateApiKey(args) => args,
+    };
+    let settings = Settings::for_places(&args.places)?;
+    let dir = DataDir::open(&settings.data)?;
+    let opened = Opened::new(&settings, &dir).await?;
+    let done = match &command {
+        AdminCommand::CreateMember(args) => create_member(&opened, args).await,
+        AdminCommand::CreateApiKey(args) => create_api_key(&opened, args).await,
+    };
+    opened.database.close().await;
+    say(&done?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn create_member(opened: &Opened, args: &MemberArgs) -> Result<String, Fatal> {
+    let member = opened
+        .control
+        .create_member(&OpCtx::system("admin-cli"), &args.email, args.role)
+        .await
+        .map_err(|e| refused(&e))?;
+    Ok(format!(
+        "{} ({}, {})",
+        member.email, member.role, member.user_id
+    ))
+}
+
+async fn create_api_key(opened: &Opened, args: &MemberArgs) -> Result<String, Fatal> {
+    let made = opened
+        .control
+        .create_api_key_for(
+            &OpCtx::system("admin-cli"),
+            &args.email,
+            ApiKeyRequest {
+                name: "command line".to_owned(),
+                role: args.role,
+                expires_in_days: None,
+            },
+        )
+        .await
+        .map_err(|e| match e.code() {
+            Code::NotFound => Fatal::new(format!(
+                "There is no member with the address {}; make one with `groundwork admin create-member`.",
+                args.email
+            )),
+            _ => refused(&e),
+        })?;
+    Ok(made.secret.expose().to_owned())
+}
+
+/// A refusal in the operator's words; the operator may see the causes.
+fn refused(error: &Error) -> Fatal {
+    let chain = error.chain();
+    Fatal::new(if chain.is_empty() {
+        error.api().message.clone()
+    } else {
+        format!("{} ({})", error.api().message, chain.join(": "))
+    })
+}

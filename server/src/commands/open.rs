@@ -1,0 +1,85 @@
+//! Opening what commands work on: the data directory, the database, the application layer.
+
+use std::sync::Arc;
+
+use control::{
+    Config, Control, Parts, ServerKey,
+    ports::{Clock, Ids},
+};
+use domain::environment::Catalog;
+use store::OpenOptions;
+
+use crate::{
+    clock::{SystemClock, SystemIds},
+    config::{Database, Settings},
+    datadir::DataDir,
+    fatal::Fatal,
+};
+
+/// Everything that a command works on.
+pub struct Opened {
+    /// The application layer.
+    pub control: Control,
+    /// Storage, to be closed at the end.
+    pub database: Arc<store::Database>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Ids.
+    pub ids: Arc<dyn Ids>,
+}
+
+impl Opened {
+    /// Opens the database in `dir` or wherever the settings say, and builds the application layer.
+    pub async fn new(settings: &Settings, dir: &DataDir) -> Result<Self, Fatal> {
+        let key = dir.key()?;
+        let database = store::open(&url(&settings.database)?, OpenOptions { migrate: true })
+            .await
+            .map_err(|e| Fatal::new(e.to_string()))?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let ids: Arc<dyn Ids> = Arc::new(SystemIds);
+        let control = Control::new(Parts {
+            store: database.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            doorbell: database.clone(),
+            catalog: Arc::new(catalog(settings)),
+            config: Config::new(ServerKey::new(*key.bytes())),
+        });
+        Ok(Self {
+            control,
+            database,
+            clock,
+            ids,
+        })
+    }
+}
+
+/// What this deployment offers.
+fn catalog(settings: &Settings) -> Catalog {
+    Catalog::default_runs(settings.runner_image.clone(), settings.machine)
+}
+
+/// The database as the storage layer wants it. A path may hold characters that mean something in a URL.
+fn url(database: &Database) -> Result<String, Fatal> {
+    match database {
+        Database::Postgres(url) => Ok(url.clone()),
+        Database::Sqlite(path) => {
+            let path = path.to_str().ok_or_else(|| {
+                Fatal::new(format!(
+                    "The database's path {} is not UTF-8; choose another with --database.",
+                    path.display()
+                ))
+            })?;
+            let mut url = String::from("sqlite://");
+            for c in path.chars() {
+                match c {
+                    '%' => url.push_str("%25"),
+                    '?' => url.push_str("%3F"),
+                    '#' => url.push_str("%23"),
+                    c => url.push(c),
+                }
+            }
+            Ok(url)
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The worker in this process: its runtime, checked before anything starts, and its agent.
+
+use std::{ffi::OsString, sync::Arc};
+
+use control::Control;
+use execution::{
+    images::ImageStore,
+    oci::{OciConfig, OciRuntime},
+    runtime::{CheckState, Runtime},
+};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{config::Settings, datadir::DataDir, fatal::Fatal};
+
+/// The images in a data directory.
+pub fn images(dir: &DataDir) -> ImageStore {
+    ImageStore::new(dir.path().join("images"))
+}
+
+/// The sandbox runtime on a data directory; its shims are this very program.
+pub fn runtime(settings: &Settings, dir: &DataDir) -> Result<OciRuntime, Fatal> {
+    let program = std::env::current_exe().map_err(|e| {
+        Fatal::new(format!(
+            "The program cannot find itself ({e}); start it by its full path."
+        ))
+    })?;
+    let mut config = OciConfig::new(
+        dir.path().join("sandboxes"),
+        images(dir),
+        (program, vec![OsString::from("shim")]),
+    );
+    config.runtime.clone_from(&settings.runtime);
+    config.runtime_kind = settings.runtime_kind;
+    config.host = settings.sandbox.clone();
+    OciRuntime::new(config).map_err(|e| {
+        Fatal::new(format!(
+            "The sandboxes' directory in {} cannot be made ({e}); mend that, or start with --no-worker.",
+            dir.path().display()
+        ))
+    })
+}
+
+/// A worker whose machine was checked.
+pub struct Worker {
+    runtime: Arc<dyn Runtime>,
+}
+
+impl Worker {
+    /// Checks the machine: a worker does not start where isolation rests upon something that is not there.
+    pub async fn check(settings: &Settings, dir: &DataDir) -> Result<Self, Fatal> {
+        let runtime = runtime(settings, dir)?;
+        let mut failed = Vec::new();
+        for check in runtime.check().await {
+            match check.state {
+                CheckState::Ok => {}
+                CheckState::Warning => {
+                    tracing::warn!(
+                        check = check.name,
+                        found = check.found,
+                        mend = check.mend,
+                        "a check of this machine"
+                    );
+                }
+                CheckState::Failed => failed.push(check),
+            }
+        }
+        match failed.as_slice() {
+            [] => Ok(Self {
+                runtime: Arc::new(runtime),
+            }),
+            [first, rest @ ..] => {
+                let more = match rest.len() {
+                    0 => String::new(),
+                    n => format!(" ({n} more: run `groundwork doctor`)"),
+                };
+                Err(Fatal::new(format!(
+                    "This machine cannot run sandboxes, because of {}: {}{more}. {} Or start the console and the API alone with --no-worker.",
+                    first.name, first.found, first.mend
+                )))
+            }
+        }
+    }
+
+    /// Starts it; it ends when `stop` is cancelled.
+    pub fn start(self, _control: Control, stop: CancellationToken) -> JoinHandle<()> {
+        let _ = self.runtime;
+        tokio::spawn(async move { stop.cancelled().await })
+    }
+}

@@ -1,0 +1,62 @@
+//! The console: pages, server functions, and its files.
+
+use std::{path::Path, sync::Arc};
+
+use app::context::AppContext;
+use axum::{Router, routing::any};
+use control::OpCtx;
+use http::{HeaderValue, header, request::Parts};
+use leptos::{context::use_context, nonce::use_nonce};
+use leptos_axum::{LeptosRoutes, ResponseOptions, generate_route_list};
+use tower_sessions::Session;
+
+use super::{AppState, problem, security};
+use crate::auth::console::BrowserSession;
+
+/// Pages and server functions. What no route names is the console's *not found* page.
+pub fn routes(state: &AppState) -> Router<AppState> {
+    let pages = generate_route_list(app::App);
+    let (page, missing) = (state.clone(), state.clone());
+    let options = state.leptos.clone();
+    Router::new()
+        .leptos_routes_with_context(
+            state,
+            pages,
+            move || provide(&page),
+            move || app::shell(options.clone()),
+        )
+        .route("/api/{*function}", any(problem::not_found))
+        .fallback(leptos_axum::file_and_error_handler_with_context::<
+            AppState,
+            _,
+        >(move || provide(&missing), app::shell))
+}
+
+/// The console's files, which need no sign-in.
+pub fn files(state: &AppState) -> Router<AppState> {
+    let site = Path::new(state.leptos.site_root.as_ref());
+    super::static_files::routes(site, &super::static_files::assets(site))
+}
+
+/// The one function that gives pages and server functions their context.
+fn provide(state: &AppState) {
+    if let (Some(nonce), Some(response)) = (use_nonce(), use_context::<ResponseOptions>())
+        && let Ok(policy) = HeaderValue::from_str(&security::page_policy(&nonce.to_string()))
+    {
+        response.insert_header(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    // Absent while the router lists its pages.
+    let Some(parts) = use_context::<Parts>() else {
+        return;
+    };
+    if let (Some(ctx), Some(session)) = (
+        parts.extensions.get::<OpCtx>().cloned(),
+        parts.extensions.get::<Session>().cloned(),
+    ) {
+        app::context::provide(AppContext {
+            control: state.control.clone(),
+            ctx,
+            session: Arc::new(BrowserSession::new(session, state.control.clock().clone())),
+        });
+    }
+}

@@ -1,0 +1,94 @@
+//! The outermost layer: gives every request an id, writes the access log, and completes errors (spec 2-api).
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    middleware::Next,
+    response::Response,
+};
+use control::ports::Ids;
+use http::{HeaderName, HeaderValue, header};
+
+use super::problem::Problem;
+
+/// The header that carries a request's id, both ways.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// A request's id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId(pub Arc<str>);
+
+/// The layer.
+pub async fn door(State(ids): State<Arc<dyn Ids>>, mut request: Request, next: Next) -> Response {
+    let start = Instant::now();
+    let id = request_id(&request, ids.as_ref());
+    request.extensions_mut().insert(id.clone());
+    let method = request.method().clone();
+    // The route's pattern, not the path: paths and queries may hold one-time tokens.
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map(|path| path.as_str().to_owned());
+
+    let mut response = next.run(request).await;
+
+    let problem = response.extensions_mut().remove::<Problem>();
+    if let Some(problem) = &problem {
+        let rendered = problem.render(&id.0);
+        let allow = response.headers_mut().remove(header::ALLOW);
+        let (mut parts, body) = rendered.into_parts();
+        // Headers that inner layers set (security, organization) stay; the body and its kind are the error's.
+        for (name, value) in response.headers() {
+            if name != header::CONTENT_LENGTH && name != header::CONTENT_TYPE {
+                parts.headers.append(name, value.clone());
+            }
+        }
+        if let Some(allow) = allow {
+            parts.headers.insert(header::ALLOW, allow);
+        }
+        response = Response::from_parts(parts, body);
+    }
+    if let Ok(value) = HeaderValue::from_str(&id.0) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+
+    let status = response.status().as_u16();
+    let millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let route = route.as_deref().unwrap_or("-");
+    let code = problem.as_ref().map_or("", |p| p.error.code.as_str());
+    let cause = problem
+        .as_ref()
+        .and_then(|p| p.chain.as_deref())
+        .unwrap_or_default();
+    let probe = route == "/healthz" || route == "/readyz";
+    if probe || route.starts_with("/pkg") {
+        // "Not ready" is an answer, not a failure.
+        tracing::debug!(request_id = %id.0, %method, route, status, millis, "request");
+    } else if status >= 500 {
+        tracing::error!(request_id = %id.0, %method, route, status, millis, code, cause, "request failed");
+    } else if status >= 400 {
+        tracing::info!(request_id = %id.0, %method, route, status, millis, code, cause, "request refused");
+    } else {
+        tracing::info!(request_id = %id.0, %method, route, status, millis, "request");
+    }
+    response
+}
+
+/// The caller's own id where it is harmless, else a new one.
+fn request_id(request: &Request, ids: &dyn Ids) -> RequestId {
+    let given = request
+        .headers()
+        .get(REQUEST_ID)
+        .and_then(|value| value.to_str().ok())
+        .filter(|text| {
+            (1..=128).contains(&text.len())
+                && text
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':'))
+        });
+    RequestId(match given {
+        Some(text) => text.into(),
+        None => ids.next_uuid().to_string().into(),
+    })
+}

@@ -1,0 +1,144 @@
+//! How much one caller may ask for: a token bucket per API key and per address, and the size of bodies.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    extract::Request,
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use control::ports::Clock;
+use domain::{ids::ApiKeyId, limits::BODY_MAX_BYTES};
+use http::header;
+use wire::error::Code;
+
+use super::problem::Problem;
+
+/// Buckets kept at most; past that, full ones are dropped, since a new one is full too.
+const BUCKETS_MAX: usize = 100_000;
+
+/// Who is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Who {
+    /// An API key.
+    Key(ApiKeyId),
+    /// An address; of IPv6 the first 64 bits, since one customer commonly has all the rest.
+    Address(IpAddr),
+}
+
+impl Who {
+    /// The counted part of an address.
+    pub fn address(address: IpAddr) -> Self {
+        Self::Address(match address {
+            IpAddr::V4(_) => address,
+            IpAddr::V6(v6) => {
+                let mut octets = v6.octets();
+                octets[8..].fill(0);
+                IpAddr::from(octets)
+            }
+        })
+    }
+}
+
+/// A bucket's size and refill.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    /// Time in which one token comes back.
+    pub interval: Duration,
+    /// Tokens of a full bucket.
+    pub burst: u32,
+}
+
+impl Rate {
+    /// `burst` at once, `per_second` sustained; both at least 1.
+    pub fn new(per_second: u32, burst: u32) -> Self {
+        Self {
+            interval: Duration::from_secs(1) / per_second.max(1),
+            burst: burst.max(1),
+        }
+    }
+}
+
+/// The buckets. Each is one number, the time at which it is full again (the generic cell rate algorithm).
+pub struct RateLimiter {
+    clock: Arc<dyn Clock>,
+    key: Rate,
+    address: Rate,
+    full_at: Mutex<HashMap<Who, Duration>>,
+}
+
+impl RateLimiter {
+    /// With these rates.
+    pub fn new(clock: Arc<dyn Clock>, key: Rate, address: Rate) -> Self {
+        Self {
+            clock,
+            key,
+            address,
+            full_at: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Takes a token, or says how long to wait for one.
+    pub fn take(&self, who: Who) -> Result<(), Duration> {
+        let rate = match who {
+            Who::Key(_) => self.key,
+            Who::Address(_) => self.address,
+        };
+        let now = self.clock.monotonic();
+        let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= BUCKETS_MAX {
+            buckets.retain(|_, full_at| *full_at > now);
+        }
+        let full_at = buckets.get(&who).map_or(now, |at| (*at).max(now)) + rate.interval;
+        let capacity = rate.interval * rate.burst;
+        match full_at.checked_sub(now + capacity) {
+            Some(wait) if !wait.is_zero() => Err(wait),
+            _ => {
+                buckets.insert(who, full_at);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The refusal.
+pub fn too_many(wait: Duration) -> Problem {
+    let seconds = u32::try_from(wait.as_millis().div_ceil(1_000))
+        .unwrap_or(u32::MAX)
+        .max(1);
+    Problem::new(
+        Code::RateLimitExceeded,
+        format!("Too many requests. Try again in {seconds} s."),
+    )
+    .detail("retryable", true)
+    .retry_after(seconds)
+}
+
+/// The refusal of a body over the limit.
+pub fn too_large() -> Problem {
+    Problem::new(
+        Code::PayloadTooLarge,
+        "The request's body is over 1 MiB. Send less.",
+    )
+}
+
+/// The layer that bounds bodies: refused at once where the length is announced, cut off while reading where it is not.
+pub async fn bound_body(request: Request, next: Next) -> Response {
+    let announced = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|text| text.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > BODY_MAX_BYTES as u64) {
+        return too_large().into_response();
+    }
+    let request = request
+        .map(|body| axum::body::Body::new(http_body_util::Limited::new(body, BODY_MAX_BYTES)));
+    next.run(request).await
+}

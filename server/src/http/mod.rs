@@ -1,0 +1,114 @@
+//! The HTTP doors: one router for the console, both API trees and the probes.
+
+pub mod console_routes;
+pub mod door;
+pub mod health;
+pub mod limits;
+pub mod origin;
+pub mod problem;
+pub mod security;
+pub mod static_files;
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{Router, extract::FromRef, middleware, routing::get};
+use control::{
+    Control,
+    ports::{Clock, Ids},
+};
+use leptos::config::LeptosOptions;
+use tokio_util::sync::CancellationToken;
+use tower_http::{catch_panic::CatchPanicLayer, compression::CompressionLayer};
+
+use self::{limits::RateLimiter, origin::Origins};
+use crate::{auth, config::Settings, rest};
+
+/// What the doors need. Cheap to clone.
+#[derive(Clone)]
+pub struct AppState {
+    /// The application layer.
+    pub control: Control,
+    /// Ids, for requests.
+    pub ids: Arc<dyn Ids>,
+    /// Counts requests.
+    pub limiter: Arc<RateLimiter>,
+    /// Where requests may come from.
+    pub origins: Origins,
+    /// A sign-in that is not used for this long ends.
+    pub sign_in_idle: Duration,
+    /// Cancelled when the server stops: whatever is held open ends.
+    pub stop: CancellationToken,
+    /// The console's files.
+    pub leptos: LeptosOptions,
+}
+
+impl AppState {
+    /// From settings.
+    pub fn new(
+        settings: &Settings,
+        control: Control,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+        leptos: LeptosOptions,
+        stop: CancellationToken,
+    ) -> Self {
+        let limits = settings.rate_limit;
+        Self {
+            control,
+            ids,
+            limiter: Arc::new(RateLimiter::new(
+                clock,
+                limits::Rate::new(limits.key_per_second, limits.key_burst),
+                limits::Rate::new(limits.address_per_second, limits.address_burst),
+            )),
+            origins: Origins {
+                public_url: settings.public_url.clone(),
+                trusted_proxies: settings.trusted_proxies.clone().into(),
+            },
+            sign_in_idle: settings.sign_in.idle,
+            stop,
+            leptos,
+        }
+    }
+}
+
+impl FromRef<AppState> for LeptosOptions {
+    fn from_ref(state: &AppState) -> Self {
+        state.leptos.clone()
+    }
+}
+
+/// Everything. Layers are listed from the innermost to the outermost.
+pub fn router(state: AppState) -> Router {
+    let console = console_routes::routes(&state)
+        .layer(middleware::from_fn_with_state(
+            state.clone(),
+            auth::console::authenticate,
+        ))
+        .layer(auth::console::session_layer(&state))
+        .layer(middleware::from_fn_with_state(
+            state.origins.clone(),
+            origin::refuse_cross_site,
+        ));
+    let probes = Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .method_not_allowed_fallback(problem::method_not_allowed);
+    Router::new()
+        .merge(console)
+        .merge(rest::routes(&state))
+        .merge(probes)
+        .layer(middleware::from_fn(limits::bound_body))
+        .layer(CompressionLayer::new())
+        .layer(middleware::from_fn(security::security_headers))
+        .layer(CatchPanicLayer::custom(problem::from_panic))
+        .layer(middleware::from_fn_with_state(
+            state.origins.clone(),
+            origin::find_source,
+        ))
+        .layer(middleware::from_fn_with_state(
+            state.ids.clone(),
+            door::door,
+        ))
+        .with_state(state)
+}

@@ -1,0 +1,142 @@
+//! Environments.
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use control::Outcome;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use wire::{
+    console::{History, Staleness},
+    managed_agents::{Deleted, Environment, EnvironmentList},
+};
+
+use super::extract::{Body, Ctx, OfEnvironment, OfRevision, Query};
+use crate::http::{AppState, problem::Problem};
+
+/// `listEnvironments`
+pub async fn list(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    query: Query,
+) -> Result<Json<EnvironmentList>, Problem> {
+    query.only(&[])?;
+    Ok(Json(state.control.list_environments(&ctx).await?))
+}
+
+/// `createEnvironment`
+pub async fn create(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    query: Query,
+    body: Body,
+) -> Result<Response, Problem> {
+    query.only(&[])?;
+    let key = body.key()?;
+    let outcome = state
+        .control
+        .create_environment(&ctx, &body.json()?, key)
+        .await?;
+    Ok(keyed(outcome))
+}
+
+/// `getEnvironment`
+pub async fn read(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfEnvironment(id): OfEnvironment,
+    query: Query,
+) -> Result<Json<Environment>, Problem> {
+    query.only(&[])?;
+    Ok(Json(state.control.get_environment(&ctx, id).await?))
+}
+
+/// `updateEnvironment`
+pub async fn update(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfEnvironment(id): OfEnvironment,
+    query: Query,
+    body: Body,
+) -> Result<Response, Problem> {
+    query.only(&[])?;
+    let key = body.key()?;
+    let outcome = state
+        .control
+        .update_environment(&ctx, id, &body.json()?, key)
+        .await?;
+    Ok(keyed(outcome))
+}
+
+/// `deleteEnvironment`
+pub async fn remove(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfEnvironment(id): OfEnvironment,
+    query: Query,
+) -> Result<Json<Deleted>, Problem> {
+    query.only(&[])?;
+    Ok(Json(state.control.delete_environment(&ctx, id).await?))
+}
+
+/// Which fields differ from what was verified.
+pub async fn staleness(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfEnvironment(id): OfEnvironment,
+    query: Query,
+) -> Result<Json<Staleness>, Problem> {
+    query.only(&[])?;
+    Ok(Json(state.control.environment_staleness(&ctx, id).await?))
+}
+
+/// Every saved definition.
+pub async fn history(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfEnvironment(id): OfEnvironment,
+    query: Query,
+) -> Result<Json<History>, Problem> {
+    query.only(&[])?;
+    Ok(Json(state.control.environment_history(&ctx, id).await?))
+}
+
+/// Back to a saved definition.
+pub async fn restore(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfRevision(id, revision): OfRevision,
+    query: Query,
+    body: Body,
+) -> Result<Json<Environment>, Problem> {
+    query.only(&[])?;
+    body.none()?;
+    Ok(Json(
+        state
+            .control
+            .restore_environment(&ctx, id, revision)
+            .await?,
+    ))
+}
+
+/// The answer of a call that can be keyed, byte for byte as first sent.
+pub fn keyed<T>(outcome: Outcome<T>) -> Response {
+    let status = StatusCode::from_u16(outcome.status).unwrap_or(StatusCode::OK);
+    let mut response = (
+        status,
+        [(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        )],
+        outcome.body,
+    )
+        .into_response();
+    if outcome.replayed {
+        response.headers_mut().insert(
+            HeaderName::from_static("idempotency-replayed"),
+            HeaderValue::from_static("true"),
+        );
+    }
+    response
+}
