@@ -1,1 +1,17 @@
-//! Claims runs and drives them.
+//! Claims setup runs through the [`Gateway`](wire::worker::Gateway) and drives them on a
+//! [`Runtime`](execution::runtime::Runtime): provision, setup, profile, commit, cleanup (spec 1-domain, *Setup runs*).
+//!
+//! A worker decides nothing about a run: it does what the control plane handed out, reports what happened, and lets go of
+//! compute whatever came. Times are of its own monotonic clock (architecture, invariant 6).
+
+mod agent;
+mod calls;
+mod log;
+mod outcome;
+mod redaction;
+mod run;
+mod time;
+mod wish;
+
+pub use agent::{Agent, AgentConfig};
+pub use time::Time;

@@ -486,10 +486,10 @@ impl Pipeline {
     }
 
     /// Masks a text that does not belong to the log, such as the failing command.
-    pub fn redact(&mut self, text: &str) -> String {
+    pub fn redact(&mut self, stream: Stream, text: &str) -> String {
         let lines: Vec<String> = text
             .lines()
-            .map(|line| self.redact.line(Stream::System, line))
+            .map(|line| self.redact.line(stream, line))
             .collect();
         lines.join("\n")
     }

@@ -1,0 +1,69 @@
+//! Calls to the control plane that are tried until they are answered.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use wire::worker::GatewayError;
+
+use crate::{
+    time::Time,
+    wish::{Wish, WishSender, Wishes},
+};
+
+/// First pause between two tries; doubled up to [`PAUSE_MAX`].
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// The run is not ours any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gone;
+
+/// Pauses that grow.
+pub(crate) struct Pauses(Duration);
+
+impl Pauses {
+    pub(crate) const fn new() -> Self {
+        Self(PAUSE_MIN)
+    }
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (pause * 2).min(PAUSE_MAX);
+        pause
+    }
+}
+
+/// Makes calls for one run.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    pub(crate) time: Arc<dyn Time>,
+    pub(crate) wishes: Wishes,
+    pub(crate) wish: WishSender,
+}
+
+impl Caller {
+    /// Tries until the control plane answers or the lease is lost.
+    pub(crate) async fn persist<T, F>(&self, call: impl Fn() -> F) -> Result<T, Gone>
+    where
+        F: Future<Output = Result<T, GatewayError>>,
+    {
+        let mut pauses = Pauses::new();
+        let mut wishes = self.wishes.clone();
+        loop {
+            match call().await {
+                Ok(answer) => return Ok(answer),
+                Err(GatewayError::Fenced) => {
+                    self.wish.send(Wish::Abandon);
+                    return Err(Gone);
+                }
+                Err(GatewayError::Unavailable(reason)) => {
+                    tracing::debug!(reason, "the control plane is unavailable; trying again");
+                }
+            }
+            tokio::select! {
+                biased;
+                () = wishes.abandon() => return Err(Gone),
+                () = self.time.sleep(pauses.next()) => {}
+            }
+        }
+    }
+}

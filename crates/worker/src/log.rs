@@ -1,0 +1,196 @@
+//! One run's log on its way to the control plane.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use domain::setup_run::Stream;
+use execution::{
+    logs::{Batch, Limits, Pipeline},
+    runtime::{EgressEvent, Event},
+};
+use tokio::sync::mpsc;
+use wire::worker::{Assignment, Gateway, Held, LogBatch};
+
+use crate::{
+    calls::{Caller, Gone},
+    redaction,
+    time::Time,
+};
+
+/// Events taken in before a batch is sent: what came meanwhile goes together.
+const EVENTS_AT_ONCE: usize = 32;
+/// Bytes of the script's recent output that are kept for finding the cause of a failure.
+const RECENT_BYTES: usize = 16 * 1024;
+
+/// The log: events go in, batches go out. While the control plane does not answer, nothing more is taken in, so that the
+/// script waits and memory is bounded.
+pub(crate) struct RunLog {
+    gateway: Arc<dyn Gateway>,
+    held: Held,
+    caller: Caller,
+    pipeline: Pipeline,
+    batches: u64,
+    recent: Recent,
+    /// Hosts asked for, with the script line in which it was.
+    pub(crate) egress: Vec<(u32, EgressEvent)>,
+    line: u32,
+    /// The lease is lost: what comes is thrown away.
+    gone: bool,
+}
+
+/// Hosts of which the failing line is remembered.
+const EGRESS_MAX: usize = 1_000;
+
+/// The end of what the script wrote, both streams together, since the running statement began.
+#[derive(Debug, Default)]
+struct Recent {
+    chunks: VecDeque<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Recent {
+    fn push(&mut self, bytes: &[u8]) {
+        let bytes = &bytes[bytes.len().saturating_sub(RECENT_BYTES)..];
+        self.bytes += bytes.len();
+        self.chunks.push_back(bytes.to_vec());
+        while self.bytes > RECENT_BYTES && self.chunks.len() > 1 {
+            if let Some(chunk) = self.chunks.pop_front() {
+                self.bytes -= chunk.len();
+            }
+        }
+    }
+    fn text(&self) -> String {
+        let chunks: Vec<&[u8]> = self.chunks.iter().map(Vec::as_slice).collect();
+        String::from_utf8_lossy(&chunks.concat()).into_owned()
+    }
+}
+
+impl RunLog {
+    pub(crate) fn new(
+        gateway: Arc<dyn Gateway>,
+        caller: Caller,
+        assignment: &Assignment,
+        limits: Limits,
+    ) -> Self {
+        let clock = Arc::clone(&caller.time);
+        Self {
+            gateway,
+            held: assignment.held,
+            pipeline: Pipeline::new(
+                redaction::for_plan(&assignment.plan),
+                assignment.next_seq,
+                assignment.log_bytes,
+                limits,
+                move || clock.now(),
+            ),
+            caller,
+            batches: 0,
+            recent: Recent::default(),
+            egress: Vec::new(),
+            line: 0,
+            gone: false,
+        }
+    }
+
+    fn time(&self) -> Arc<dyn Time> {
+        Arc::clone(&self.caller.time)
+    }
+
+    /// Writes a note and sends it.
+    pub(crate) async fn note(&mut self, text: &str) -> Result<(), Gone> {
+        self.pipeline.system(text, self.caller.time.monotonic());
+        self.flush().await
+    }
+
+    /// Takes in events until their sender is gone, sending batches as they are due.
+    pub(crate) async fn pump(&mut self, events: &mut mpsc::Receiver<Event>) {
+        let time = self.time();
+        loop {
+            let wait = self
+                .pipeline
+                .due()
+                .map(|due| due.saturating_sub(time.monotonic()));
+            tokio::select! {
+                biased;
+                event = events.recv() => {
+                    let Some(event) = event else { return };
+                    self.take(&event);
+                    for _ in 1..EVENTS_AT_ONCE {
+                        let Ok(event) = events.try_recv() else { break };
+                        self.take(&event);
+                    }
+                }
+                () = time.sleep(wait.unwrap_or(Duration::MAX / 4)), if wait.is_some() => {}
+            }
+            let now = time.monotonic();
+            self.pipeline.tick(now);
+            if let Some(batch) = self.pipeline.take_batch(now)
+                && self.send(batch).await.is_err()
+            {
+                self.gone = true;
+            }
+        }
+    }
+
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::Marker { line, text } => {
+                self.line = *line;
+                if !text.is_empty() {
+                    self.recent = Recent::default();
+                }
+            }
+            Event::Output { bytes, .. } => self.recent.push(bytes),
+            Event::Egress(egress) if self.egress.len() < EGRESS_MAX => {
+                self.egress.push((self.line, egress.clone()));
+            }
+            Event::Egress(_) | Event::System { .. } => {}
+        }
+        if !self.gone {
+            self.pipeline.event(event, self.caller.time.monotonic());
+        }
+    }
+
+    /// The script has ended: its unfinished lines are complete.
+    pub(crate) async fn end_of_output(&mut self) -> Result<(), Gone> {
+        self.pipeline.end_of_output(self.caller.time.monotonic());
+        self.flush().await
+    }
+
+    async fn flush(&mut self) -> Result<(), Gone> {
+        match self.pipeline.take_rest() {
+            Some(batch) => self.send(batch).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send(&mut self, batch: Batch) -> Result<(), Gone> {
+        if self.gone {
+            return Err(Gone);
+        }
+        self.batches += 1;
+        let batch = LogBatch {
+            number: self.batches,
+            lines: batch.lines,
+            truncated: batch.truncated,
+        };
+        self.caller
+            .persist(|| self.gateway.append_log(self.held, batch.clone()))
+            .await
+    }
+
+    /// The last of stderr, redacted.
+    pub(crate) fn stderr_tail(&mut self) -> String {
+        self.pipeline.stderr_tail()
+    }
+
+    /// The end of what was written since the last statement began, redacted.
+    pub(crate) fn recent(&mut self) -> String {
+        let text = self.recent.text();
+        self.pipeline.redact(Stream::Stdout, &text)
+    }
+
+    /// Masks a text that is not of the log.
+    pub(crate) fn redact(&mut self, text: &str) -> String {
+        self.pipeline.redact(Stream::System, text)
+    }
+}
