@@ -4,10 +4,7 @@ use std::{
     io,
     net::SocketAddr,
     os::fd::AsFd,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -28,7 +25,7 @@ use super::{
     names::{self, Names},
     network::Sockets,
     nflog::Nflog,
-    pump::{Activity, Pump, both},
+    pump::{Activity, Crowd, Pump, both},
     records::{Count, EgressOutcome, Ledger},
     ruleset::Tried,
     tls_gate,
@@ -47,8 +44,7 @@ pub(super) struct Shared {
     pub(super) ledger: Arc<Ledger>,
     pub(super) resolver: Arc<dyn Resolver>,
     pub(super) lookups: Semaphore,
-    /// Connections now.
-    pub(super) crowd: AtomicUsize,
+    pub(super) crowd: Crowd,
     ending: CancellationToken,
 }
 
@@ -94,7 +90,7 @@ impl Gateway {
         let shared = Arc::new(Shared {
             policy: CompiledPolicy::new(&config.policy),
             lookups: Semaphore::new(config.limits.lookups),
-            crowd: AtomicUsize::new(0),
+            crowd: Crowd::new(),
             config,
             names,
             ledger,
@@ -195,7 +191,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 .record(&target.host(), port, limit, None, &detail, Count::One);
             continue;
         };
-        shared.crowd.fetch_add(1, Ordering::Relaxed);
+        shared.crowd.connections.fetch_add(1, Ordering::Relaxed);
         let leave = Leave(shared.clone());
         let connection = Connection {
             host: target.host(),
@@ -215,7 +211,7 @@ struct Leave(Arc<Shared>);
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        self.0.crowd.fetch_sub(1, Ordering::Relaxed);
+        self.0.crowd.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,0 +1,144 @@
+//! Measures a connection through the egress gateway beside a direct one over loopback: `egress_throughput [MIB] [ROUNDS]`.
+//! Needs root and nftables. Fails when the median through the gateway is under 0.4 of the direct one.
+#![allow(clippy::print_stdout)]
+
+use std::{
+    io::{self, Read, Write},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
+    process::ExitCode,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use domain::network_policy::NetworkPolicy;
+use execution::egress::{EgressConfig, Network, Resolver};
+use tokio::sync::mpsc;
+
+const BLOCK: usize = 256 * 1024;
+/// Any port but 53, 80 and 443.
+const NAME: &str = "server.example";
+
+/// Every name is this machine.
+struct Here;
+
+#[async_trait]
+impl Resolver for Here {
+    async fn resolve(&self, _host: &str) -> io::Result<Vec<IpAddr>> {
+        Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
+    }
+}
+
+/// Sends so many bytes to whoever connects, after a byte of theirs; one byte back first.
+fn server(bytes: usize) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        let block = vec![7; BLOCK];
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut sent = 0;
+            if stream.read_exact(&mut [0; 1]).is_err() {
+                continue;
+            }
+            while sent < bytes {
+                match stream.write(&block[..BLOCK.min(bytes - sent)]) {
+                    Ok(written @ 1..) => sent += written,
+                    _ => break,
+                }
+            }
+        }
+    });
+    Ok(address)
+}
+
+/// CPU time of this process: client, server and gateway.
+fn cpu() -> f64 {
+    let now = nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID.now();
+    now.map_or(0.0, |now| Duration::from(now).as_secs_f64())
+}
+
+/// Time to connect and hear the first byte, bytes per second of all, and CPU seconds per GiB.
+fn download(address: SocketAddr, bytes: usize) -> io::Result<(Duration, f64, f64)> {
+    let used = cpu();
+    let mut buffer = vec![0; BLOCK];
+    let begun = Instant::now();
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(&[1])?;
+    let mut heard = stream.read(&mut buffer)?;
+    let first = begun.elapsed();
+    while heard < bytes {
+        match stream.read(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => heard += read,
+        }
+    }
+    let rate = bytes as f64 / begun.elapsed().as_secs_f64();
+    Ok((
+        first,
+        rate,
+        (cpu() - used) / (bytes as f64 / f64::from(1 << 30)),
+    ))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() -> io::Result<ExitCode> {
+    let mut numbers = std::env::args()
+        .skip(1)
+        .filter_map(|word| word.parse::<usize>().ok());
+    let bytes = numbers.next().unwrap_or(512) << 20;
+    let rounds = numbers.next().unwrap_or(7);
+    let address = server(bytes)?;
+
+    let mut config = EgressConfig::new(NetworkPolicy::Unrestricted);
+    config
+        .opened
+        .push("127.0.0.0/8".parse().map_err(io::Error::other)?);
+    let network = Network::create(config)?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let (events, _told) = mpsc::channel(16);
+    let _context = runtime.enter();
+    let _gateway = network.serve(Arc::new(Here), events)?;
+    runtime.block_on(network.ready(Duration::from_secs(5)))?;
+    let port = address.port();
+    // The host's resolver configuration leads to our name server inside.
+    let inside =
+        network.run_in(move || (NAME, port).to_socket_addrs().map(|mut found| found.next()))??;
+    let inside = inside.ok_or(io::ErrorKind::NotFound)?;
+
+    let (mut direct, mut through) = (Vec::new(), Vec::new());
+    let (mut direct_first, mut through_first) = (Vec::new(), Vec::new());
+    println!(
+        "round   direct MiB/s   gateway MiB/s   direct first byte   gateway first byte   direct CPU/GiB   gateway CPU/GiB"
+    );
+    for round in 1..=rounds {
+        let (first, rate, used) = download(address, bytes)?;
+        let (first_inside, rate_inside, used_inside) =
+            network.run_in(move || download(inside, bytes))??;
+        let (mib, mib_inside) = (rate / 1_048_576.0, rate_inside / 1_048_576.0);
+        let (micros, micros_inside) = (first.as_micros(), first_inside.as_micros());
+        println!(
+            "{round:>5}   {mib:>12.0}   {mib_inside:>13.0}   {micros:>14} us   {micros_inside:>15} us   {used:>12.2} s   {used_inside:>13.2} s"
+        );
+        direct.push(mib);
+        through.push(mib_inside);
+        direct_first.push(micros as f64);
+        through_first.push(micros_inside as f64);
+    }
+    let (direct, through) = (median(&mut direct), median(&mut through));
+    let ratio = through / direct;
+    println!(
+        "  p50   {direct:>12.0}   {through:>13.0}   {:>14.0} us   {:>15.0} us   ratio {ratio:.2}",
+        median(&mut direct_first),
+        median(&mut through_first)
+    );
+    Ok(if ratio >= 0.4 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
