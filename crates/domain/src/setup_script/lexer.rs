@@ -249,7 +249,14 @@ impl<'a> Lexer<'a> {
                 _ => self.push_char(),
             },
             b'$' | b'`' => self.expansion(byte),
-            _ => self.push_char(),
+            _ => {
+                let rest = &self.bytes[self.at..];
+                let run = rest
+                    .iter()
+                    .position(|b| matches!(b, b'"' | b'\\' | b'$' | b'`'))
+                    .unwrap_or(rest.len());
+                self.push_run(run);
+            }
         }
         true
     }
