@@ -1,4 +1,9 @@
 //! Updates: replacing, clearing, and the access precondition (spec 1-domain, *Access precondition*).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 use common::{definition, paths, plain, rich};

@@ -1,4 +1,9 @@
 //! Every row of the table of hints, their order, and what must not be guessed (spec 1-domain, *Hints*).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 use domain::{
     hints::{BlockedHost, Evidence, Hint, hint},

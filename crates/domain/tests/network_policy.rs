@@ -1,4 +1,9 @@
 //! Globs, verdicts and refused addresses (spec 1-domain, *Network policy*).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 use domain::{
     host_groups::HostGroups,

@@ -1,4 +1,9 @@
 //! What never reaches the log (spec 1-domain, *Log*).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 #![cfg(feature = "redaction")]
 
 use std::{borrow::Cow, sync::Arc, time::Instant};

@@ -1,5 +1,10 @@
 //! The state machine of setup runs: every state with every command, and what no sequence of commands can do
 //! (spec 1-domain, *Setup runs*).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 use domain::{
     limits::RUN_RETRIES_MAX,

@@ -1,4 +1,9 @@
 //! The templates (spec 1-domain, *Templates*).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 use common::{plain, rich};

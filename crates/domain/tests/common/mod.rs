@@ -3,7 +3,7 @@
 
 use domain::{
     compute::Machine,
-    environment::{Catalog, Definition, parse_create},
+    environment::{Catalog, Definition, parse_create, parse_patch},
     issues::Issues,
 };
 use serde_json::{Value, json};
@@ -48,4 +48,32 @@ pub fn definition(fields: Value) -> Definition {
 /// The issues' paths.
 pub fn paths(issues: &Issues) -> Vec<&str> {
     issues.0.iter().map(|issue| issue.path.as_str()).collect()
+}
+
+/// A definition with a script.
+pub fn with_script() -> Definition {
+    definition(json!({"setup": {"script": "make"}}))
+}
+
+/// The definition after this patch.
+pub fn edit(saved: &Definition, patch: Value) -> Definition {
+    parse_patch(&patch, &rich())
+        .unwrap()
+        .apply(saved, &rich())
+        .unwrap()
+}
+
+/// Asserts that these fields are refused at this path alone, with a message that says this word.
+pub fn refused(catalog: &Catalog, fields: Value, path: &str, word: &str) {
+    match parse_create(&body(fields.clone()), catalog) {
+        Ok(definition) => panic!("{fields} was accepted: {definition:?}"),
+        Err(issues) => {
+            assert_eq!(paths(&issues), [path], "{fields}: {issues:?}");
+            assert!(
+                issues.0[0].message.contains(word),
+                "{fields}: {:?} does not say {word:?}",
+                issues.0[0].message
+            );
+        }
+    }
 }

@@ -1,0 +1,201 @@
+//! Variables, mounts, sizes, and what a deployment does not offer (spec 1-domain, *Environment fields*).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+mod common;
+use common::{body, definition, plain, refused, rich};
+use domain::{
+    compute::{Machine, Sizes},
+    environment::parse_create,
+};
+use serde_json::json;
+
+#[test]
+fn each_reserved_variable_is_refused_and_says_what_to_do_instead() {
+    for name in [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "PWD",
+        "IFS",
+        "ENV",
+        "BASH_ENV",
+        "BASHOPTS",
+        "SHELLOPTS",
+        "PS4",
+        "PROMPT_COMMAND",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONSTARTUP",
+        "NODE_OPTIONS",
+        "PERL5OPT",
+        "PERL5LIB",
+        "RUBYOPT",
+        "RUBYLIB",
+        "JAVA_TOOL_OPTIONS",
+        "GCONV_PATH",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "LD_",
+        "BASH_FUNC_ls",
+        "GROUNDWORK_RUN",
+    ] {
+        let fields = json!({"env_vars": {name: "x"}});
+        refused(&rich(), fields, &format!("env_vars.{name}"), "");
+        let message = domain::env_vars::refusal(name).unwrap();
+        assert!(message.len() > 90, "{message}");
+    }
+    for name in ["MY_PATH", "LDAP", "path", "BASH_FUN", "GROUNDWORKS"] {
+        assert_eq!(domain::env_vars::name_problem(name), None);
+    }
+}
+
+#[test]
+fn mounts_are_checked_and_their_paths_normalised() {
+    let mount =
+        |source: &str, path: &str| json!({"mounts": [{"source": source, "mount_path": path}]});
+    for (source, path, wrong, word) in [
+        ("volume:other", "/mnt/a", "source", "data"),
+        ("file:///etc/passwd", "/mnt/a", "source", "https://"),
+        ("http://example.com/a", "/mnt/a", "source", "https://"),
+        ("https://", "/mnt/a", "source", "host"),
+        ("https://a b/", "/mnt/a", "source", "white space"),
+        ("https://u:p@example.com/", "/mnt/a", "source", "password"),
+        ("https://example.com:99999/", "/mnt/a", "source", "port"),
+        ("https://127.0.0.1/a", "/mnt/a", "source", "private"),
+        ("https://[::1]:8443/a", "/mnt/a", "source", "private"),
+        ("https://169.254.169.254/a", "/mnt/a", "source", "private"),
+        ("volume:data", "mnt/a", "mount_path", "absolute"),
+        ("volume:data", "/etc/a", "mount_path", "/workspace/"),
+        ("volume:data", "/workspace", "mount_path", "below"),
+        ("volume:data", "/workspace/", "mount_path", "below"),
+        ("volume:data", "/mnt/.", "mount_path", "below"),
+        ("volume:data", "/mnt/../etc", "mount_path", ".."),
+        ("volume:data", "/mnt/a\nb", "mount_path", "control"),
+    ] {
+        refused(
+            &rich(),
+            mount(source, path),
+            &format!("mounts[0].{wrong}"),
+            word,
+        );
+    }
+    let made = definition(mount("volume:data", "/mnt//a/./b/"));
+    assert_eq!(made.mounts[0].mount_path, "/mnt/a/b");
+    assert_eq!(
+        definition(mount("volume:data", "/mnt/..a")).mounts[0].mount_path,
+        "/mnt/..a"
+    );
+}
+
+#[test]
+fn what_the_deployment_does_not_offer_is_refused_with_a_way_out() {
+    let open = json!({"version": "v1", "rules": [{"match": {"host_glob": "a.example"}, "action": {"type": "allow"}}]});
+    let deny = json!({"version": "v1", "rules": [{"match": {"host_glob": "a.example"}, "action": {"type": "deny"}}]});
+    refused(
+        &plain(),
+        json!({"network_policy": {}}),
+        "network_policy",
+        "No access",
+    );
+    refused(
+        &plain(),
+        json!({"network_policy": open}),
+        "network_policy",
+        "No access",
+    );
+    assert!(parse_create(&body(json!({"network_policy": deny})), &plain()).is_ok());
+    refused(
+        &plain(),
+        json!({"computer_use": true}),
+        "computer_use",
+        "no computer use",
+    );
+    refused(
+        &plain(),
+        json!({"resources": {"accelerator": {"name": "T4"}}}),
+        "resources.accelerator.name",
+        "no accelerator",
+    );
+    refused(
+        &plain(),
+        json!({"resources": {"placement": {"providers": ["east"]}}}),
+        "resources.placement",
+        "leave placement out",
+    );
+    refused(
+        &plain(),
+        json!({"mounts": [{"source": "https://example.com/a", "mount_path": "/mnt/a"}]}),
+        "mounts",
+        "no mounts",
+    );
+    refused(
+        &plain().with_mounts(Vec::<String>::new()),
+        json!({"mounts": [{"source": "volume:a", "mount_path": "/mnt/a"}]}),
+        "mounts[0].source",
+        "no volumes",
+    );
+    refused(
+        &plain().with_egress(),
+        json!({"privileged": true, "network_policy": {}}),
+        "privileged",
+        "safely",
+    );
+    refused(
+        &plain(),
+        json!({"config": {"a": 1}}),
+        "config.a",
+        "leave it out",
+    );
+    let small = plain().with_machines([Machine {
+        cpu_milli: 1_000,
+        memory_mib: 2_048,
+    }]);
+    refused(&small, json!({}), "resources", "1 vCPU with 2 GiB");
+}
+
+#[test]
+fn computer_use_takes_its_port() {
+    let made = definition(json!({"computer_use": true, "http_port": 80}));
+    assert_eq!(made.http_port, 6_901);
+}
+
+#[test]
+fn a_script_is_saved_normalised() {
+    let made = definition(json!({"setup": {"script": "  a  \r\n\r\nb\t\r\n\n \n"}}));
+    assert_eq!(made.setup.script, "  a\n\nb\n");
+    assert!(!definition(json!({"setup": {"script": " \r\n\t\n"}})).has_script());
+}
+
+#[test]
+fn the_nearest_size_comes_from_the_machine_that_comes_closest() {
+    let sizes = Sizes {
+        machines: vec![
+            Machine {
+                cpu_milli: 4_000,
+                memory_mib: 65_536,
+            },
+            Machine {
+                cpu_milli: 16_000,
+                memory_mib: 16_384,
+            },
+        ],
+    };
+    assert!(sizes.offers(4_000, 65_536) && sizes.offers(16_000, 16_384));
+    assert!(!sizes.offers(8_000, 32_768));
+    for (wish, nearest) in [
+        ((16_000, 20_000), (16_000, 16_384)),
+        ((5_000, 65_536), (4_000, 65_536)),
+        ((1, 1), (250, 1_024)),
+        ((u32::MAX, 2_048), (16_000, 2_048)),
+    ] {
+        let size = sizes.nearest(wish.0, wish.1).unwrap();
+        assert_eq!((size.cpu_milli, size.memory_mib), nearest, "{wish:?}");
+    }
+    assert_eq!(Sizes { machines: vec![] }.nearest(1, 1), None);
+}
