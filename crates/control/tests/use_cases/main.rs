@@ -1,0 +1,41 @@
+//! The use cases over real SQLite, with a clock that tests move.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod accounts;
+mod api_keys;
+mod authorization;
+mod console;
+mod environments;
+mod following;
+mod gateway;
+mod idempotency;
+mod leases;
+mod members;
+mod saving;
+mod setup_runs;
+mod verification;
+
+use control::{Error, Result};
+use wire::error::Code;
+
+/// The refusal's code.
+fn code<T>(result: Result<T>) -> Code {
+    match result {
+        Ok(_) => panic!("was not refused"),
+        Err(error) => error.code(),
+    }
+}
+
+/// The refusal.
+fn refused<T>(result: Result<T>) -> Error {
+    match result {
+        Ok(_) => panic!("was not refused"),
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,368 @@
+//! Writers that meet: compare-and-set, the console's form, history and staleness.
+
+use std::sync::Arc;
+
+use domain::roles::Role;
+use serde_json::{Value, json};
+use testkit::{Moment, TestApp};
+use wire::error::Code;
+
+use crate::{code, refused};
+
+/// Lets somebody else's edit land between the next read and write.
+fn meanwhile(app: &TestApp, id: domain::ids::EnvironmentId, body: Value) {
+    let (control, ctx) = (app.control.clone(), app.admin.clone());
+    app.store
+        .once(Moment::Before("update_environment"), move || async move {
+            control
+                .update_environment(&ctx, id, &body, None)
+                .await
+                .unwrap();
+            Ok(())
+        });
+}
+
+#[tokio::test]
+async fn a_lost_race_over_harmless_fields_is_tried_again_and_loses_nothing() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    meanwhile(&app, id, json!({"name": "theirs"}));
+    let answer = app
+        .control
+        .update_environment(&app.admin, id, &json!({"description": "mine"}), None)
+        .await
+        .unwrap()
+        .value;
+    assert_eq!(
+        (answer.name.as_str(), answer.description.as_str()),
+        ("theirs", "mine")
+    );
+    assert!(app.store.all_used());
+}
+
+#[tokio::test]
+async fn a_lost_race_over_access_or_compute_is_a_conflict() {
+    let closed = json!({"version": "v1", "rules": []});
+    for mine in [
+        json!({"resources": {"cpu_milli": 4000, "memory_mib": 8192}}),
+        json!({"pvc_size_gi": 20}),
+        json!({"network_policy": {}, "expected_access": {"network_policy": closed, "privileged": false}}),
+    ] {
+        let app = TestApp::start().await;
+        let id = app.environment("one", "true").await;
+        meanwhile(&app, id, json!({"name": "theirs"}));
+        let error = refused(
+            app.control
+                .update_environment(&app.admin, id, &mine, None)
+                .await,
+        );
+        assert_eq!(error.code(), Code::RevisionConflict, "{mine}");
+        let saved = app.control.get_environment(&app.admin, id).await.unwrap();
+        assert_eq!(saved.name, "theirs");
+        assert_eq!(saved.pvc_size_gi, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_second_lost_race_is_a_conflict() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    for name in ["theirs", "theirs again"] {
+        let (control, ctx) = (app.control.clone(), app.admin.clone());
+        let store = Arc::clone(app.store.inner());
+        let organization = app.organization;
+        app.store
+            .once(Moment::Before("update_environment"), move || async move {
+                // Straight to the store, so that the next hook is not used up by this edit.
+                let mut row = store.environment(organization, id).await?.unwrap();
+                let expected = row.version;
+                row.version += 1;
+                row.revision += 1;
+                row.definition.name = name.to_owned();
+                let written = store
+                    .update_environment(expected, &row, control::ports::Effects::default())
+                    .await?;
+                assert_eq!(written, control::ports::Written::Done);
+                drop((control, ctx));
+                Ok(())
+            });
+    }
+    let answer = app
+        .control
+        .update_environment(&app.admin, id, &json!({"description": "mine"}), None)
+        .await;
+    assert_eq!(code(answer), Code::RevisionConflict);
+}
+
+#[tokio::test]
+async fn a_verdict_that_moves_meanwhile_is_in_nobodys_way() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    let (control, ctx) = (app.control.clone(), app.admin.clone());
+    app.store
+        .once(Moment::Before("update_environment"), move || async move {
+            control.start_setup_run(&ctx, id, None).await.unwrap();
+            Ok(())
+        });
+    let answer = app
+        .control
+        .update_environment(&app.admin, id, &json!({"pvc_size_gi": 20}), None)
+        .await
+        .unwrap()
+        .value;
+    assert_eq!(answer.pvc_size_gi, 20);
+    assert_eq!(answer.setup_verification.status, "running");
+}
+
+#[tokio::test]
+async fn a_form_saves_what_it_changed_and_keeps_what_others_changed() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    let form = json!({
+        "name": "one", "description": "mine", "setup": {"script": "true"},
+        "network_policy": {"version": "v1", "rules": []}, "privileged": false, "env_vars": {},
+    });
+    app.control
+        .update_environment(
+            &app.admin,
+            id,
+            &json!({"name": "theirs", "env_vars": {"A": "1"}}),
+            None,
+        )
+        .await
+        .unwrap();
+    let saved = app
+        .control
+        .save_environment_form(&app.admin, id, 1, &form)
+        .await
+        .unwrap();
+    assert_eq!(saved.name, "theirs");
+    assert_eq!(saved.description, "mine");
+    assert_eq!(saved.env_vars["A"], "1");
+}
+
+#[tokio::test]
+async fn a_form_that_changes_what_others_changed_too_is_a_conflict_that_names_the_field() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    app.control
+        .update_environment(&app.admin, id, &json!({"name": "theirs"}), None)
+        .await
+        .unwrap();
+    let form = json!({"name": "mine", "description": "d"});
+    let error = refused(
+        app.control
+            .save_environment_form(&app.admin, id, 1, &form)
+            .await,
+    );
+    assert_eq!(error.code(), Code::RevisionConflict);
+    assert_eq!(error.api().details["fields"], json!(["name"]));
+    // The same value is no conflict.
+    let same = json!({"name": "theirs", "description": "d"});
+    let saved = app
+        .control
+        .save_environment_form(&app.admin, id, 1, &same)
+        .await
+        .unwrap();
+    assert_eq!(saved.description, "d");
+}
+
+#[tokio::test]
+async fn a_form_changes_access_by_the_revision_it_was_made_from() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    let saved = app
+        .control
+        .save_environment_form(&app.admin, id, 1, &json!({"network_policy": {}}))
+        .await
+        .unwrap();
+    assert_eq!(saved.network_policy, json!({}));
+    // Made from revision 1, where there was no access; meanwhile it was opened.
+    let allow = json!({"version": "v1", "rules": [
+        {"match": {"host_glob": "example.com"}, "action": {"type": "allow"}}]});
+    let late = app
+        .control
+        .save_environment_form(&app.admin, id, 1, &json!({"network_policy": allow}))
+        .await;
+    assert_eq!(code(late), Code::RevisionConflict);
+}
+
+#[tokio::test]
+async fn a_form_that_changes_nothing_saves_nothing() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    let form = json!({"name": "one", "description": "", "setup": {"script": "true\n\n"}});
+    app.control
+        .save_environment_form(&app.admin, id, 1, &form)
+        .await
+        .unwrap();
+    let history = app
+        .control
+        .environment_history(&app.admin, id)
+        .await
+        .unwrap();
+    assert_eq!(history.revisions.len(), 1);
+}
+
+#[tokio::test]
+async fn history_tells_who_changed_what_and_goes_back() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    let developer = app.member(Role::Developer, "d@example.com").await;
+    app.control
+        .update_environment(
+            &developer,
+            id,
+            &json!({"name": "two", "setup": {"script": "false"}}),
+            None,
+        )
+        .await
+        .unwrap();
+    let history = app
+        .control
+        .environment_history(&app.admin, id)
+        .await
+        .unwrap();
+    assert_eq!(history.revisions.len(), 2);
+    let newest = &history.revisions[0];
+    assert!(newest.current);
+    assert_eq!((newest.revision, newest.by.as_str()), (2, "d@example.com"));
+    let fields: Vec<_> = newest.changes.iter().map(|c| c.field.as_str()).collect();
+    assert_eq!(fields, ["name", "setup.script"]);
+    assert_eq!(history.revisions[1].by, "admin@example.com");
+    assert!(history.revisions[1].changes.is_empty());
+    let restored = app
+        .control
+        .restore_environment(&app.admin, id, 1)
+        .await
+        .unwrap();
+    assert_eq!(
+        (restored.name.as_str(), restored.setup.script.as_str()),
+        ("one", "true\n")
+    );
+    let history = app
+        .control
+        .environment_history(&app.admin, id)
+        .await
+        .unwrap();
+    assert_eq!(history.revisions.len(), 3);
+    assert_eq!(
+        code(app.control.restore_environment(&app.admin, id, 9).await),
+        Code::NotFound
+    );
+}
+
+#[tokio::test]
+async fn staleness_names_each_field_old_new_who_and_when() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    let worker = app.worker("w").await;
+    app.run(id).await;
+    worker.pass(worker.claim().await.held).await;
+    let fresh = app
+        .control
+        .environment_staleness(&app.admin, id)
+        .await
+        .unwrap();
+    assert!(!fresh.stale && fresh.fields.is_empty());
+    let developer = app.member(Role::Developer, "d@example.com").await;
+    app.clock.advance(std::time::Duration::from_secs(60));
+    let at = control::ports::Clock::now(&*app.clock);
+    app.control
+        .update_environment(
+            &developer,
+            id,
+            &json!({"pvc_size_gi": 20, "env_vars": {"A": "1"}, "description": "d"}),
+            None,
+        )
+        .await
+        .unwrap();
+    // A later edit of something else does not take the blame.
+    app.control
+        .update_environment(&app.admin, id, &json!({"name": "later"}), None)
+        .await
+        .unwrap();
+    let stale = app
+        .control
+        .environment_staleness(&app.admin, id)
+        .await
+        .unwrap();
+    assert!(stale.stale);
+    let fields: Vec<_> = stale.fields.iter().map(|c| c.field.as_str()).collect();
+    assert_eq!(fields, ["pvc_size_gi", "env_vars.A"]);
+    for field in &stale.fields {
+        assert_eq!(field.by.as_deref(), Some("d@example.com"));
+        assert_eq!(field.at, Some(at));
+    }
+    let disk = &stale.fields[0];
+    assert!(disk.before.contains("10 GiB") && disk.after.contains("20 GiB"));
+    // Undoing the edit makes the verdict current again.
+    app.control
+        .update_environment(
+            &app.admin,
+            id,
+            &json!({"pvc_size_gi": 10, "env_vars": {}}),
+            None,
+        )
+        .await
+        .unwrap();
+    let again = app
+        .control
+        .environment_staleness(&app.admin, id)
+        .await
+        .unwrap();
+    assert!(!again.stale);
+}
+
+#[tokio::test]
+async fn every_change_is_in_the_audit_log_without_values_that_may_be_secret() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    app.control
+        .update_environment(
+            &app.admin,
+            id,
+            &json!({"name": "two", "env_vars": {"TOKEN": "hunter2-hunter2"}}),
+            None,
+        )
+        .await
+        .unwrap();
+    let page = app.control.audit_log(&app.admin, None).await.unwrap();
+    let entry = &page.items[0];
+    assert_eq!(entry.action, "environment.update");
+    assert_eq!(entry.subject, id.to_string());
+    assert_eq!(entry.actor, "admin@example.com");
+    assert_eq!(entry.source.as_deref(), Some("192.0.2.1"));
+    assert_eq!(entry.detail["changes"][0]["before"], "one");
+    let text = entry.detail.to_string();
+    assert!(
+        text.contains("env_vars.TOKEN") && !text.contains("hunter2"),
+        "{text}"
+    );
+    let actions: Vec<_> = page.items.iter().map(|item| item.action.as_str()).collect();
+    assert_eq!(
+        actions,
+        [
+            "environment.update",
+            "environment.create",
+            "organization.create"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_audit_log_comes_in_pages() {
+    let app = TestApp::start().await;
+    for n in 0..60 {
+        app.environment(&format!("e{n}"), "").await;
+    }
+    let first = app.control.audit_log(&app.admin, None).await.unwrap();
+    assert_eq!(first.items.len(), 50);
+    let second = app
+        .control
+        .audit_log(&app.admin, first.next_before)
+        .await
+        .unwrap();
+    assert_eq!(second.items.len(), 11);
+    assert_eq!(second.next_before, None);
+}
