@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use domain::limits;
+use domain::{ids::WorkerId, limits};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::worker::Fault;
 
@@ -81,6 +81,12 @@ impl Control {
         leases
             .driven
             .retain(|id, _| driven.iter().any(|run| run.setup_run_id == *id));
+        let heard_here: Vec<WorkerId> = leases
+            .workers
+            .iter()
+            .filter(|(_, heard)| now.saturating_sub(**heard) < self.0.config.lease_lost_after)
+            .map(|(id, _)| *id)
+            .collect();
         let mut lost = Vec::new();
         for run in driven {
             let seen_at = workers
@@ -93,8 +99,10 @@ impl Control {
                 worker_seen_at: seen_at,
             };
             let lease = leases.driven.entry(run.setup_run_id).or_insert(fresh);
-            // Heard by another process since the last look.
-            let heard_elsewhere = lease.worker_seen_at.is_some() && lease.worker_seen_at != seen_at;
+            // Heard by another process since the last look. A worker that this process hears says itself what it holds.
+            let heard_elsewhere = lease.worker_seen_at.is_some()
+                && lease.worker_seen_at != seen_at
+                && !run.worker_id.is_some_and(|id| heard_here.contains(&id));
             if lease.attempt != run.state.attempt || heard_elsewhere {
                 *lease = fresh;
             }

@@ -278,7 +278,7 @@ async fn each_role_may_exactly_what_the_table_says() {
     let app = TestApp::start().await;
     let world = world(&app).await;
     for role in Role::ALL {
-        let ctx = app.member(role, &format!("{role}@example.com")).await;
+        let ctx = app.member(role, &format!("{role}@roles.example.com")).await;
         for (name, least, call) in CALLS {
             let answer = call(&world, &ctx).await;
             if role >= *least {

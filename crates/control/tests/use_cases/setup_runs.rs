@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use control::setup_runs::LogQuery;
-use domain::setup_run::{Phase, Status, Stream};
+use domain::setup_run::{LogLine, Phase, Status, Stream};
 use serde_json::json;
 use testkit::{TestApp, TestWorker};
 use wire::{error::Code, worker::Order};
@@ -350,24 +350,47 @@ async fn a_run_whose_session_it_is_cannot_be_cancelled_by_itself() {
     let app = TestApp::start().await;
     let id = app.environment("one", "true").await;
     let run = app.run(id).await;
-    let store = app.store.inner();
-    let mut row = store.run(run).await.unwrap().unwrap();
-    row.kind = domain::setup_run::Kind::Session;
-    row.version += 1;
-    // `kind` is not part of what an update writes everywhere; then there is nothing to test here.
-    let change = control::ports::RunChange {
-        expected: row.version - 1,
-        row: &row,
-        system_line: None,
-    };
-    let _ = store
-        .update_run(change, None, control::ports::Effects::default())
+    app.control
+        .cancel_setup_run(&app.admin, id, run)
         .await
         .unwrap();
-    if store.run(run).await.unwrap().unwrap().kind == domain::setup_run::Kind::Session {
-        let answer = app.control.cancel_setup_run(&app.admin, id, run).await;
-        assert_eq!(code(answer), Code::InvalidRequest);
-    }
+    // Sessions start such runs; here the row is made as they will make it.
+    let store = app.store.inner();
+    let mut row = store.run(run).await.unwrap().unwrap();
+    row.setup_run_id = domain::ids::SetupRunId::from_uuid(uuid::Uuid::from_u128(9));
+    row.kind = domain::setup_run::Kind::Session;
+    row.state = domain::setup_run::RunState::queued();
+    row.finished_at = None;
+    let mut env = store
+        .environment(app.organization, id)
+        .await
+        .unwrap()
+        .unwrap();
+    env.version += 1;
+    let line = LogLine {
+        seq: 1,
+        stream: Stream::System,
+        line: None,
+        text: "Queued.".to_owned(),
+        at: row.created_at,
+    };
+    let admission = store
+        .admit_run(
+            &row,
+            &line,
+            env.version - 1,
+            &env,
+            4,
+            control::ports::Effects::default(),
+        )
+        .await
+        .unwrap();
+    assert_eq!(admission, control::ports::Admission::Admitted);
+    let answer = app
+        .control
+        .cancel_setup_run(&app.admin, id, row.setup_run_id)
+        .await;
+    assert_eq!(code(answer), Code::InvalidRequest);
 }
 
 #[tokio::test]
