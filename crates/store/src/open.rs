@@ -362,6 +362,13 @@ fn postgres_error(error: sqlx::Error, options: &PgConnectOptions) -> OpenError {
             address,
             source: Box::new(error),
         },
+        // A certificate that is not accepted comes as bad data.
+        (None, sqlx::Error::Io(io)) if io.kind() == std::io::ErrorKind::InvalidData => {
+            OpenError::Tls {
+                address,
+                source: Box::new(error),
+            }
+        }
         (None, sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut) | (Some("57P03" | "53300"), _) => {
             OpenError::Unreachable {
                 address,
