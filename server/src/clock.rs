@@ -49,6 +49,18 @@ impl Clock for SystemClock {
     }
 }
 
+impl worker::Time for SystemClock {
+    fn now(&self) -> Timestamp {
+        Clock::now(self)
+    }
+    fn monotonic(&self) -> Duration {
+        Clock::monotonic(self)
+    }
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Clock::sleep(self, duration)
+    }
+}
+
 /// UUIDv7 from the system's clock and randomness.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemIds;

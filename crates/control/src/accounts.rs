@@ -168,6 +168,20 @@ impl Control {
         let display_name = parse_name("display_name", &first.display_name, false, &mut issues);
         check_password("password", &first.password, &email, &mut issues);
         issues.into_result(())?;
+        let hash = self.0.passwords.hash(&first.password).await?;
+        self.insert_first(ctx, name, email, display_name, Some(hash))
+            .await
+    }
+
+    /// The first organization with its admin, who has no password when the command line made them.
+    pub(crate) async fn insert_first(
+        &self,
+        ctx: &OpCtx,
+        name: String,
+        email: String,
+        display_name: String,
+        password_hash: Option<String>,
+    ) -> Result<Option<UserRow>> {
         let now = self.0.clock.now();
         let organization = OrganizationRow {
             organization_id: self.0.ids.next(),
@@ -180,7 +194,7 @@ impl Control {
             email,
             display_name,
             role: Role::Admin,
-            password_hash: Some(self.0.passwords.hash(&first.password).await?),
+            password_hash,
             session_epoch: 1,
             created_at: now,
             removed_at: None,

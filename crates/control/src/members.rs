@@ -165,7 +165,12 @@ impl Control {
 
     /// Adds a member without a password, for API keys (`groundwork admin create-member`); a system context means the
     /// deployment's first organization.
+    ///
+    /// Without an organization yet, the operator's first member makes it, and must be an admin.
     pub async fn create_member(&self, ctx: &OpCtx, email: &str, role: Role) -> Result<MemberItem> {
+        if ctx.require_system().is_ok() && self.needs_setup().await? {
+            return self.create_first_member(ctx, email, role).await;
+        }
         let org = self
             .managed_organization(ctx, Action::ManageMembers)
             .await?;
@@ -197,6 +202,30 @@ impl Control {
         {
             Written::Done => Ok(item(user, None)),
             Written::Stale => Err(Error::unavailable("the member could not be added")),
+        }
+    }
+
+    async fn create_first_member(
+        &self,
+        ctx: &OpCtx,
+        email: &str,
+        role: Role,
+    ) -> Result<MemberItem> {
+        let mut issues = Issues::new();
+        let email = parse_email(email, &mut issues);
+        if role != Role::Admin {
+            issues.add(
+                "role",
+                "There is no organization yet, and its first member must be an admin: use the role admin.",
+            );
+        }
+        issues.into_result(())?;
+        match self
+            .insert_first(ctx, "Groundwork".to_owned(), email, String::new(), None)
+            .await?
+        {
+            Some(user) => Ok(item(user, None)),
+            None => Err(Error::unavailable("the organization was made meanwhile")),
         }
     }
 

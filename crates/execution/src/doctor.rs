@@ -280,7 +280,12 @@ fn try_root(config: &OciConfig, dir: &Path) -> Result<(), (bool, String)> {
             error.to_string(),
         )
     })?;
+    // As the sandbox's root: this machine's own root has no id below the mapping. Both ids are this thread's alone.
+    nix::unistd::setfsgid(nix::unistd::Gid::from_raw(base));
+    nix::unistd::setfsuid(nix::unistd::Uid::from_raw(base));
     let written = fs::create_dir(root.path().join("made")).map_err(overlay);
+    nix::unistd::setfsuid(nix::unistd::Uid::from_raw(0));
+    nix::unistd::setfsgid(nix::unistd::Gid::from_raw(0));
     root.disassemble();
     written
 }

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use control::{
-    Config, Control, Parts, ServerKey,
-    ports::{Clock, Ids},
-};
+use control::{Config, Control, Parts, ServerKey, ports::Ids};
 use domain::environment::Catalog;
 use store::OpenOptions;
 
@@ -23,7 +20,7 @@ pub struct Opened {
     /// Storage, to be closed at the end.
     pub database: Arc<store::Database>,
     /// Time.
-    pub clock: Arc<dyn Clock>,
+    pub clock: SystemClock,
     /// Ids.
     pub ids: Arc<dyn Ids>,
 }
@@ -35,11 +32,11 @@ impl Opened {
         let database = store::open(&url(&settings.database)?, OpenOptions { migrate: true })
             .await
             .map_err(|e| Fatal::new(e.to_string()))?;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let clock = SystemClock::new();
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let control = Control::new(Parts {
             store: database.clone(),
-            clock: clock.clone(),
+            clock: Arc::new(clock),
             ids: ids.clone(),
             doorbell: database.clone(),
             catalog: Arc::new(catalog(settings)),

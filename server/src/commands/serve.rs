@@ -51,11 +51,12 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode, Fatal> {
 
     let setup_link = first_start(&opened, first_admin, &settings, address).await?;
     let reconcilers = opened.control.spawn_reconcilers(stop.clone());
-    let worker = worker.map(|worker| worker.start(opened.control.clone(), stop.clone()));
+    let worker =
+        worker.map(|worker| worker.start(opened.control.clone(), opened.clock, stop.clone()));
     let state = AppState::new(
         &settings,
         opened.control.clone(),
-        opened.clock.clone(),
+        std::sync::Arc::new(opened.clock),
         opened.ids.clone(),
         leptos_options(&site, address),
         stop.clone(),

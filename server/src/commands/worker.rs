@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, sync::Arc};
 
-use control::Control;
+use control::{Control, LocalGateway};
 use execution::{
     images::ImageStore,
     oci::{OciConfig, OciRuntime},
@@ -10,8 +10,9 @@ use execution::{
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use worker::{Agent, AgentConfig};
 
-use crate::{config::Settings, datadir::DataDir, fatal::Fatal};
+use crate::{clock::SystemClock, config::Settings, datadir::DataDir, fatal::Fatal};
 
 /// The images in a data directory.
 pub fn images(dir: &DataDir) -> ImageStore {
@@ -44,6 +45,7 @@ pub fn runtime(settings: &Settings, dir: &DataDir) -> Result<OciRuntime, Fatal> 
 /// A worker whose machine was checked.
 pub struct Worker {
     runtime: Arc<dyn Runtime>,
+    config: AgentConfig,
 }
 
 impl Worker {
@@ -67,6 +69,13 @@ impl Worker {
         }
         match failed.as_slice() {
             [] => Ok(Self {
+                config: AgentConfig {
+                    capacity: settings.worker.capacity,
+                    ..AgentConfig::new(
+                        settings.worker.name.clone().unwrap_or_else(host_name),
+                        settings.runner_image.clone(),
+                    )
+                },
                 runtime: Arc::new(runtime),
             }),
             [first, rest @ ..] => {
@@ -82,9 +91,28 @@ impl Worker {
         }
     }
 
-    /// Starts it; it ends when `stop` is cancelled.
-    pub fn start(self, _control: Control, stop: CancellationToken) -> JoinHandle<()> {
-        let _ = self.runtime;
-        tokio::spawn(async move { stop.cancelled().await })
+    /// Starts it; it gives its runs back and ends when `stop` is cancelled.
+    pub fn start(
+        self,
+        control: Control,
+        clock: SystemClock,
+        stop: CancellationToken,
+    ) -> JoinHandle<()> {
+        let agent = Agent::new(
+            Arc::new(LocalGateway::new(control)),
+            self.runtime,
+            Arc::new(clock),
+            self.config,
+        );
+        tokio::spawn(async move { agent.run(stop).await })
     }
+}
+
+/// The machine's name: a worker of the same name takes the place of the one before.
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "worker".to_owned())
 }

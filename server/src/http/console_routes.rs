@@ -25,7 +25,7 @@ pub fn routes(state: &AppState) -> Router<AppState> {
             move || provide(&page),
             move || app::shell(options.clone()),
         )
-        .route("/api/{*function}", any(problem::not_found))
+        .route("/fn/{*function}", any(problem::not_found))
         .fallback(leptos_axum::file_and_error_handler_with_context::<
             AppState,
             _,
