@@ -1,0 +1,86 @@
+// What the stories share: one server for a file's stories, a page that fails the story on any console error, and people.
+import AxeBuilder from '@axe-core/playwright';
+import { type Browser, type BrowserContext, type Page, test as base, expect } from '@playwright/test';
+import { Groundwork } from './groundwork';
+
+export const admin = { email: 'admin@example.test', password: 'the quick brown fox 1' };
+
+export const test = base.extend<{ complaints: string[] }, { groundwork: Groundwork }>({
+  groundwork: [
+    async ({}, use) => {
+      const groundwork = new Groundwork();
+      await groundwork.start({
+        GROUNDWORK_ADMIN_EMAIL: admin.email,
+        GROUNDWORK_ADMIN_PASSWORD: admin.password,
+      });
+      await use(groundwork);
+      await groundwork.remove();
+    },
+    { scope: 'worker', timeout: 60_000 },
+  ],
+  // Errors in the browser's console, a failed hydration among them, fail the story.
+  complaints: [
+    async ({ page }, use) => {
+      const complaints: string[] = [];
+      watch(page, complaints);
+      await use(complaints);
+      expect(complaints).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+export { expect };
+
+export function watch(page: Page, complaints: string[]): void {
+  page.on('pageerror', (error) => complaints.push(`page error: ${error.message}`));
+  page.on('console', (message) => {
+    if (message.type() === 'error' || /hydrat/i.test(message.text())) complaints.push(message.text());
+  });
+}
+
+export async function signIn(page: Page, url: string, who = admin): Promise<void> {
+  await page.goto(`${url}/sign-in`);
+  await page.getByLabel('E-mail address').fill(who.email);
+  await page.getByLabel('Password').fill(who.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await expect(page).toHaveURL(/\/environments/);
+}
+
+/** Waits until the page is alive: what it shows by then is what a reader can use. */
+export async function alive(page: Page): Promise<void> {
+  await page.waitForLoadState('networkidle');
+}
+
+/** Creates an environment through the form and stays on its page. */
+export async function createEnvironment(
+  page: Page,
+  url: string,
+  what: { name: string; script?: string; timeout?: number; test?: boolean },
+): Promise<void> {
+  await page.goto(`${url}/environments/new`);
+  await alive(page);
+  await page.getByLabel('Name', { exact: true }).fill(what.name);
+  if (what.script !== undefined) await page.getByLabel('Setup script').fill(what.script);
+  if (what.timeout !== undefined) await page.getByLabel('Timeout (seconds)').fill(String(what.timeout));
+  await page.getByRole('button', { name: what.test ? 'Save and test setup' : 'Create environment', exact: true }).click();
+  await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
+}
+
+/** No violation of WCAG 2.2 AA that axe can see, in both themes. */
+export async function accessible(page: Page): Promise<void> {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    const { violations } = await new AxeBuilder({ page })
+      .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
+      .analyze();
+    const found = violations.map((v) => `${colorScheme} ${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`);
+    expect(found, page.url()).toEqual([]);
+  }
+}
+
+/** A fresh browser of another person. */
+export async function another(browser: Browser, scripting = true): Promise<{ context: BrowserContext; page: Page }> {
+  const context = await browser.newContext({ javaScriptEnabled: scripting });
+  return { context, page: await context.newPage() };
+}

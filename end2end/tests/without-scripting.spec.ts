@@ -1,0 +1,47 @@
+import { another, expect, test } from '../fixtures';
+
+// Everything that changes data is a form of its own: these stories run with scripting off.
+test('sign in, create, test, read the log, cancel, delete', async ({ browser, groundwork }) => {
+  const { context, page } = await another(browser, false);
+  await page.goto(`${groundwork.url}/sign-in`);
+  await page.getByLabel('E-mail address').fill('admin@example.test');
+  await page.getByLabel('Password').fill('wrong, and long enough');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await expect(page.getByRole('alert')).toBeVisible();
+  await page.getByLabel('E-mail address').fill('admin@example.test');
+  await page.getByLabel('Password').fill('the quick brown fox 1');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await expect(page).toHaveURL(/\/environments/);
+
+  // A refused save keeps what was typed.
+  await page.goto(`${groundwork.url}/environments/new`);
+  await page.getByLabel('Name', { exact: true }).fill('x'.repeat(300));
+  await page.getByLabel('Setup script').fill('echo plain');
+  await page.getByRole('button', { name: 'Create environment', exact: true }).click();
+  await expect(page.getByLabel('Name', { exact: true })).toHaveAttribute('aria-invalid', 'true');
+  await expect(page.getByLabel('Setup script')).toHaveValue(/echo plain/);
+
+  await page.getByLabel('Name', { exact: true }).fill('plain');
+  await page.getByRole('button', { name: 'Save and test setup' }).click();
+  await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
+  await expect(async () => {
+    await page.reload();
+    await expect(page.getByText('Setup verified.').first()).toBeVisible({ timeout: 1_000 });
+  }).toPass({ timeout: 60_000 });
+  await expect(page.getByText('plain', { exact: true }).last()).toBeVisible();
+
+  await page.getByLabel('Setup script').fill('echo again\nsleep 300');
+  await page.getByRole('button', { name: 'Save and test setup' }).click();
+  await expect(page.getByRole('button', { name: 'Cancel run' })).toBeVisible();
+  await page.getByRole('button', { name: 'Cancel run' }).click();
+  await expect(async () => {
+    await page.reload();
+    await expect(page.getByText('Cancelled.').first()).toBeVisible({ timeout: 1_000 });
+  }).toPass({ timeout: 30_000 });
+
+  await page.goto(`${page.url().replace(/[?#].*/, '')}/delete`);
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await expect(page).toHaveURL(/\/environments$/);
+  await expect(page.getByRole('link', { name: 'plain', exact: true })).toHaveCount(0);
+  await context.close();
+});
