@@ -9,9 +9,10 @@ mod common;
 use common::{body, definition, plain, refused, rich};
 use domain::{
     compute::{Machine, Sizes},
-    environment::parse_create,
+    environment::{parse_create, parse_patch},
 };
-use serde_json::json;
+use proptest::prelude::*;
+use serde_json::{Value, json};
 
 #[test]
 fn each_reserved_variable_is_refused_and_says_what_to_do_instead() {
@@ -198,4 +199,113 @@ fn the_nearest_size_comes_from_the_machine_that_comes_closest() {
         assert_eq!((size.cpu_milli, size.memory_mib), nearest, "{wish:?}");
     }
     assert_eq!(Sizes { machines: vec![] }.nearest(1, 1), None);
+}
+
+/// Any JSON, with words of ours among the keys.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop::sample::select(vec![
+            "",
+            "v1",
+            "allow",
+            "a.example",
+            "volume:data",
+            "/mnt/a",
+            "T4",
+            "\u{0}"
+        ])
+        .prop_map(Value::from),
+        "\\PC{0,12}".prop_map(Value::from),
+    ];
+    let key = prop::sample::select(vec![
+        "version",
+        "rules",
+        "match",
+        "host_glob",
+        "action",
+        "type",
+        "script",
+        "timeout_seconds",
+        "cpu_milli",
+        "memory_mib",
+        "accelerator",
+        "placement",
+        "providers",
+        "name",
+        "count",
+        "source",
+        "mount_path",
+        "id",
+        "revision",
+        "network_policy",
+        "privileged",
+        "PATH",
+        "A",
+    ]);
+    leaf.prop_recursive(4, 24, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::btree_map(key.clone(), inner, 0..5).prop_map(|map| map
+                .into_iter()
+                .map(|(k, v)| (k.to_owned(), v))
+                .collect::<serde_json::Map<_, _>>()
+                .into()),
+        ]
+    })
+}
+
+const FIELDS: [&str; 21] = [
+    "name",
+    "description",
+    "metadata",
+    "scope",
+    "template",
+    "provider",
+    "config",
+    "setup",
+    "resources",
+    "network_policy",
+    "privileged",
+    "pvc_size_gi",
+    "env_vars",
+    "mounts",
+    "secrets",
+    "computer_use",
+    "http_port",
+    "idle_stop_after_seconds",
+    "stopped_delete_after_seconds",
+    "expected_access",
+    "other",
+];
+
+proptest! {
+    #[test]
+    fn no_body_makes_reading_panic_and_what_is_accepted_is_accepted_again(
+        fields in prop::collection::btree_map(prop::sample::select(FIELDS.to_vec()), any_json(), 0..6),
+        named in any::<bool>(),
+    ) {
+        let mut body = json!(fields);
+        if named {
+            body["name"] = json!("a");
+        }
+        for catalog in [rich(), plain()] {
+            match parse_create(&body, &catalog) {
+                Ok(made) => prop_assert_eq!(parse_create(&made.to_create_body(), &catalog).unwrap(), made),
+                Err(issues) => {
+                    prop_assert!(!issues.is_empty());
+                    prop_assert!(issues.0.iter().all(|issue| !issue.path.is_empty() && issue.message.ends_with('.')), "{issues:?}");
+                }
+            }
+            if let Ok(patch) = parse_patch(&body, &catalog) {
+                let saved = definition(json!({}));
+                if let Ok(next) = patch.apply(&saved, &catalog) {
+                    prop_assert_eq!(&next.provider, &saved.provider);
+                }
+            }
+        }
+    }
 }

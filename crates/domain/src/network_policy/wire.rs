@@ -48,7 +48,7 @@ fn read(value: &Value, path: &str, issues: &mut Issues) -> Option<NetworkPolicy>
     if object.get("version").is_none() {
         issues.add(
             object.path_of("version"),
-            "Required: \"v1\". (Send {} for every host, {\"version\":\"v1\",\"rules\":[]} for none.)",
+            "Required: \"v1\". Send {} for every host, {\"version\":\"v1\",\"rules\":[]} for none.",
         );
     } else if let Some(version) = object.string("version", issues)
         && version != VERSION
