@@ -72,7 +72,7 @@ pub fn build(plan: &Plan, paths: &Paths<'_>) -> Value {
             "user": {"uid": USER, "gid": USER, "umask": 0o022},
             "args": [INIT],
             "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
-            "cwd": "/",
+            "cwd": "/workspace",
             "noNewPrivileges": false,
             "capabilities": {
                 "bounding": bounding,

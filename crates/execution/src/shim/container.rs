@@ -24,7 +24,11 @@ use tokio::{
     sync::watch,
 };
 
-use super::{cgroup::Kind, frames::Plan, sys};
+use super::{
+    cgroup::{Cgroup, Kind},
+    frames::Plan,
+    sys,
+};
 use crate::{
     egress::Network,
     oci::{
@@ -110,14 +114,8 @@ impl Container {
         let (messages_read, messages_write) = os_pipe().map_err(other("pipe"))?;
         let output = Output::make(&control_dir).map_err(other("making the output pipes"))?;
 
-        let pid_file = plan.dir.join("pid");
         let mut command = runtime_command(plan);
-        command
-            .arg("run")
-            .arg("--bundle")
-            .arg(&bundle)
-            .arg("--pid-file")
-            .arg(&pid_file);
+        command.arg("run").arg("--bundle").arg(&bundle);
         command
             .args(["--preserve-fds", "1"])
             .arg(plan.sandbox.to_string());
@@ -162,11 +160,14 @@ impl Container {
                 "the OCI runtime could not start the container: {said}"
             )));
         }
-        let pid = fs::read_to_string(&pid_file)
-            .ok()
-            .and_then(|text| text.trim().parse().ok());
-        let init_pid: i32 = pid
-            .ok_or_else(|| RuntimeError::Other("the OCI runtime told no process number".into()))?;
+        // Not from `--pid-file`: crun writes that after the init has run already.
+        let init_pid = Cgroup::new(Kind::detect(), &plan.cgroup)
+            .processes()
+            .into_iter()
+            .find(|pid| is_first_in_namespace(*pid))
+            .ok_or_else(|| {
+                RuntimeError::Other("the container's first process is not in its cgroup".into())
+            })?;
         Ok(Self {
             control: Some(sender(control_write).map_err(other("pipe"))?).into(),
             status: status.into(),
@@ -332,6 +333,13 @@ fn sender(fd: OwnedFd) -> io::Result<pipe::Sender> {
 async fn next_report(status: &mut pipe::Receiver) -> io::Result<(i32, i32)> {
     let kind = status.read_i32_le().await?;
     Ok((kind, status.read_i32_le().await?))
+}
+
+/// Whether the process is number 1 in its own PID namespace.
+fn is_first_in_namespace(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    numbers.is_some_and(|numbers| numbers.split_whitespace().last() == Some("1"))
 }
 
 /// Keeps the end of what the runtime says until it closes its side.

@@ -1,6 +1,6 @@
 //! A setup script in the sandbox, from its first byte to the last process it left behind.
 
-use std::{fs, path::Path, pin::pin, sync::atomic::Ordering};
+use std::{fs, io::ErrorKind, path::Path, pin::pin, sync::atomic::Ordering};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -63,7 +63,16 @@ impl Sandbox {
                     ..ScriptEnd::default()
                 });
             }
-            Err(_) if self.container.is_gone() => return Err(self.lost()),
+            // The init's pipes have ended: so has it, and the OCI runtime will say so in a moment.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof
+                ) =>
+            {
+                self.container.kill().await?;
+                return Err(self.lost());
+            }
             Err(error) => return Err(other("starting the script", error)),
         };
         let mut lost = false;

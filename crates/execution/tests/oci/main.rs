@@ -4,3 +4,7 @@
 mod support;
 
 mod basics;
+mod faults;
+mod images;
+mod isolation;
+mod limits;

@@ -1,0 +1,201 @@
+//! Things that die, and that nothing is left of them.
+
+use std::{process::Command, time::Duration};
+
+use domain::ids::SandboxId;
+use execution::{
+    oci::OciRuntime,
+    runtime::{Runtime, RuntimeError},
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::support::{Bench, eventually, spec};
+
+/// Process number of a sandbox's shim.
+fn shim(id: SandboxId) -> Pid {
+    let output = Command::new("pgrep")
+        .args(["-f", &format!("^groundwork-shim:{id}:")])
+        .output()
+        .unwrap();
+    let pid = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .next()
+        .expect("a shim")
+        .parse()
+        .unwrap();
+    Pid::from_raw(pid)
+}
+
+/// Process number of a sandbox's init.
+fn init(id: SandboxId) -> Pid {
+    let parents = [
+        "/sys/fs/cgroup/memory/groundwork",
+        "/sys/fs/cgroup/groundwork",
+    ];
+    let groups = parents
+        .iter()
+        .filter_map(|dir| std::fs::read_dir(dir).ok())
+        .flatten()
+        .flatten();
+    let group = groups
+        .map(|entry| entry.path())
+        .find(|path| path.to_string_lossy().ends_with(&id.to_string()));
+    let procs = std::fs::read_to_string(group.expect("a cgroup").join("cgroup.procs")).unwrap();
+    Pid::from_raw(procs.lines().next().expect("an init").parse().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_shim_takes_its_sandbox_along_and_leaves_nothing() {
+    let bench = Bench::new();
+    let spec = spec();
+    let id = bench.start(&spec).await;
+    let inside = init(id);
+    let killing = async {
+        kill(shim(id), Signal::SIGKILL).unwrap();
+    };
+    let (ended, ()) = tokio::join!(bench.script(id, "sleep 1000\n", 60), killing);
+    assert!(matches!(ended, Err(RuntimeError::Lost(_))), "{ended:?}");
+    eventually("the sandbox's processes are gone", async || {
+        kill(inside, None).is_err()
+    })
+    .await;
+    bench.runtime.destroy(id).await.unwrap();
+    bench.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_init_is_a_lost_sandbox() {
+    let bench = Bench::new();
+    let spec = spec();
+    let id = bench.start(&spec).await;
+    let killing = async {
+        kill(init(id), Signal::SIGKILL).unwrap();
+    };
+    let (ended, ()) = tokio::join!(bench.script(id, "sleep 1000\n", 60), killing);
+    assert!(
+        matches!(&ended, Err(RuntimeError::Lost(text)) if text.contains("first process")),
+        "{ended:?}"
+    );
+    bench.runtime.destroy(id).await.unwrap();
+    bench.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killing_shim_and_oci_runtime_together_leaves_nothing_after_reclaim() {
+    let bench = Bench::new();
+    let spec = spec();
+    let id = bench.start(&spec).await;
+    let crun = Command::new("pgrep")
+        .args(["-f", &format!("crun .*{id}$")])
+        .output()
+        .unwrap();
+    for pid in String::from_utf8_lossy(&crun.stdout).lines() {
+        kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
+    }
+    kill(shim(id), Signal::SIGKILL).unwrap();
+    // Another worker starts on the same state directory.
+    let next = OciRuntime::new(bench.runtime.config().clone()).unwrap();
+    next.reclaim().await.unwrap();
+    assert_eq!(next.leftovers().await.unwrap(), []);
+    bench.runtime.destroy(id).await.unwrap();
+    bench.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_starts_ends_what_the_last_one_left() {
+    let bench = Bench::new();
+    let (first, second) = (spec(), spec());
+    bench.start(&first).await;
+    let inside = init(first.id);
+    let next = OciRuntime::new(bench.runtime.config().clone()).unwrap();
+    assert_eq!(
+        next.leftovers().await.unwrap(),
+        [],
+        "a live shim's sandbox is no leftover"
+    );
+    next.prepare(&second).await.unwrap();
+    let removed = next.reclaim().await.unwrap();
+    assert!(
+        removed.iter().any(|item| item.kind == "process"),
+        "{removed:?}"
+    );
+    assert!(
+        removed
+            .iter()
+            .all(|item| !item.what.contains(&second.id.to_string())),
+        "{removed:?}"
+    );
+    eventually("the first sandbox is gone", async || {
+        kill(inside, None).is_err()
+    })
+    .await;
+    let lost = bench.script(first.id, "true\n", 60).await;
+    assert!(matches!(lost, Err(RuntimeError::Lost(_))), "{lost:?}");
+    next.destroy(second.id).await.unwrap();
+    bench.runtime.destroy(first.id).await.unwrap();
+    bench.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_cannot_start_says_why_and_leaves_nothing() {
+    let bench = Bench::with(|config| config.runtime = "/bin/false".into());
+    let refused = bench.runtime.prepare(&spec()).await;
+    assert!(
+        matches!(&refused, Err(RuntimeError::Other(text)) if text.contains("could not start")),
+        "{refused:?}"
+    );
+    bench.assert_clean().await;
+    let bench = Bench::with(|config| config.shim_command.0 = "/no/such/program".into());
+    assert!(bench.runtime.prepare(&spec()).await.is_err());
+    bench.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_sandboxes_at_once() {
+    let bench = Bench::new();
+    let specs: Vec<_> = (0..8).map(|_| spec()).collect();
+    let started = std::time::Instant::now();
+    let runs = specs.iter().map(|spec| async {
+        let id = bench.start(spec).await;
+        let ran = bench
+            .script(id, "echo $((6 * 7)) >/workspace/x; cat /workspace/x\n", 60)
+            .await
+            .unwrap();
+        bench.runtime.destroy(id).await.unwrap();
+        ran.passed()
+    });
+    let out = futures::future::join_all(runs).await;
+    assert_eq!(out, vec!["42\n"; 8]);
+    assert!(
+        started.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        started.elapsed()
+    );
+    bench.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runc_does_as_well() {
+    let bench = Bench::with(|config| {
+        config.runtime = "runc".into();
+        config.runtime_kind = execution::oci::RuntimeKind::Runc;
+    });
+    assert!(
+        Command::new("runc")
+            .arg("--version")
+            .output()
+            .is_ok_and(|output| output.status.success()),
+        "this test needs runc (Debian: apt-get install runc)"
+    );
+    let ran = bench
+        .run("id -un; sudo id -u; echo to-stderr >/dev/stderr; (exit 7)\n")
+        .await;
+    assert_eq!(
+        (ran.end.exit_code, ran.stdout(), ran.stderr()),
+        (7, "sandbox\n0\n".into(), "to-stderr\n".into())
+    );
+    bench.assert_clean().await;
+}

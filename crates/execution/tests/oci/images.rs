@@ -1,0 +1,172 @@
+//! Saving the prepared file system and starting from it.
+
+use std::{fs, os::unix::fs::MetadataExt, process::Command};
+
+use execution::runtime::{Runtime, RuntimeError};
+
+use crate::support::{Bench, spec};
+
+const PREPARE: &str = r#"
+echo hello >/workspace/file
+sudo mkdir -p /opt/tool && sudo cp /bin/true /opt/tool/suid && sudo chmod 4755 /opt/tool/suid
+sudo cp /usr/bin/python3.11 /usr/local/bin/capable
+python3 - <<'END'
+import struct, subprocess
+value = struct.pack('<IIIII', 0x02000001, 1 << 10, 0, 0, 0)
+open('/tmp/cap', 'wb').write(value)
+END
+sudo python3 -c "import os; os.setxattr('/usr/local/bin/capable', 'security.capability', open('/tmp/cap','rb').read())"
+ln /workspace/file /workspace/second
+ln -s file /workspace/link
+sudo rm /etc/debian_version
+sudo rm -r /etc/cron.daily && sudo mkdir /etc/cron.daily && sudo touch /etc/cron.daily/only
+truncate -s 1G /workspace/sparse && echo end >>/workspace/sparse
+mkfifo /workspace/fifo
+python3 -c "import os; os.mkdir(b'/workspace/not-\xff-utf8')"
+sudo chown daemon:1234 /workspace/link -h
+mkdir /workspace/small && cd /workspace/small && seq 1 3000 | xargs touch
+touch /tmp/scratch /var/tmp/scratch; sudo touch /run/gone
+python3 -c "import socket; socket.socket(socket.AF_UNIX).bind('/workspace/socket')"
+touch -d '2001-02-03 04:05:06' /workspace/old
+"#;
+
+const LOOK: &str = r#"
+cat /workspace/file /workspace/second
+stat -c '%h %U' /workspace/file
+readlink /workspace/link; stat -c '%U %g' /workspace/link
+stat -c '%a %U' /opt/tool/suid
+python3 -c "import os; print(os.getxattr('/usr/local/bin/capable', 'security.capability').hex())"
+capable -c "import socket; socket.socket().bind(('127.0.0.1', 0)); print('runs')"
+test ! -e /etc/debian_version && echo whiteout
+ls /etc/cron.daily
+stat -c '%s' /workspace/sparse; tail -c 4 /workspace/sparse; test $(stat -c %b /workspace/sparse) -lt 100 && echo sparse
+test -p /workspace/fifo && echo fifo
+python3 -c "import os; print([n for n in os.listdir(b'/workspace') if b'utf8' in n])"
+ls /workspace/small | wc -l
+ls /tmp /var/tmp /run/gone 2>/dev/null | grep -c scratch || true
+test ! -e /workspace/socket && echo no socket
+stat -c %y /workspace/old
+id -un; echo more >/workspace/more; sudo touch /etc/cron.daily/second
+"#;
+
+const SEEN: &str = "hello\nhello\n2 sandbox\nfile\ndaemon 1234\n4755 root\n0100000200040000000000000000000000000000\nruns\n\
+whiteout\nonly\n1073741828\nend\nsparse\nfifo\n[b'not-\\xff-utf8']\n3000\n0\nno socket\n2001-02-03 04:05:06.000000000 +0000\nsandbox\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_saved_layer_holds_everything_the_script_made() {
+    let bench = Bench::new();
+    let first = spec();
+    let id = bench.start(&first).await;
+    bench.script(id, PREPARE, 60).await.unwrap().passed();
+    let saved = bench.runtime.save_image(id).await.unwrap();
+    assert_eq!(
+        bench.runtime.save_image(id).await.unwrap(),
+        saved,
+        "saving twice gives the same layer"
+    );
+    bench.runtime.destroy(id).await.unwrap();
+    let hex = saved.digest.strip_prefix("sha256:").unwrap();
+    let layer = bench.layers().join(hex);
+    let whiteout = fs::symlink_metadata(layer.join("etc/debian_version")).unwrap();
+    assert_eq!((whiteout.rdev(), whiteout.uid()), (0, 0));
+    assert!(
+        saved.size_bytes > 5 << 20 && saved.size_bytes < 64 << 20,
+        "{saved:?}"
+    );
+    assert!(saved.base_digest.starts_with("sha256:"));
+
+    let mut second = spec();
+    second.layers.push(saved.digest.clone());
+    let id = bench.start(&second).await;
+    assert_eq!(bench.script(id, LOOK, 60).await.unwrap().passed(), SEEN);
+    let again = bench.runtime.save_image(id).await.unwrap();
+    bench.runtime.destroy(id).await.unwrap();
+    assert_ne!(again.digest, saved.digest);
+
+    let mut third = spec();
+    third.layers = vec![saved.digest, again.digest];
+    let id = bench.start(&third).await;
+    let out = bench
+        .script(
+            id,
+            "cat /workspace/file /workspace/more; ls /etc/cron.daily\n",
+            60,
+        )
+        .await
+        .unwrap()
+        .passed();
+    assert_eq!(out, "hello\nmore\nonly\nsecond\n");
+    bench.runtime.destroy(id).await.unwrap();
+    assert_eq!(
+        fs::read_dir(bench.layers()).unwrap().count(),
+        2,
+        "no fragments"
+    );
+    bench.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn saving_ends_what_still_runs() {
+    let bench = Bench::new();
+    let first = spec();
+    let id = bench.start(&first).await;
+    let (sender, mut events) = tokio::sync::mpsc::channel(16);
+    let script = execution::runtime::ScriptSpec {
+        script: "echo kept >/workspace/kept\nsleep 1000\n".into(),
+        timeout: std::time::Duration::from_secs(60),
+    };
+    let run = bench.runtime.run_script(id, &script, sender);
+    let save = async {
+        while let Some(event) = events.recv().await {
+            if matches!(event, execution::runtime::Event::Marker { line: 2, .. }) {
+                break;
+            }
+        }
+        bench.runtime.save_image(id).await
+    };
+    let (end, saved) = tokio::join!(run, save);
+    assert!(end.unwrap().cancelled);
+    let layer = bench
+        .layers()
+        .join(saved.unwrap().digest.strip_prefix("sha256:").unwrap());
+    assert_eq!(
+        fs::read_to_string(layer.join("workspace/kept")).unwrap(),
+        "kept\n"
+    );
+    bench.runtime.destroy(id).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_save_that_finds_no_room_leaves_nothing() {
+    let bench = Bench::new();
+    // The layers lie on a file system of 4 MiB.
+    fs::create_dir_all(bench.layers()).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
+        .arg(bench.layers())
+        .status();
+    assert!(mounted.unwrap().success());
+    let first = spec();
+    let id = bench.start(&first).await;
+    bench
+        .script(id, "head -c 20M /dev/urandom >/workspace/big\n", 60)
+        .await
+        .unwrap()
+        .passed();
+    let refused = bench.runtime.save_image(id).await;
+    let left = fs::read_dir(bench.layers()).unwrap().count();
+    bench.runtime.destroy(id).await.unwrap();
+    assert!(
+        Command::new("umount")
+            .arg(bench.layers())
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert!(
+        matches!(&refused, Err(RuntimeError::Save { reason, .. }) if reason == "no_space"),
+        "{refused:?}"
+    );
+    assert_eq!(left, 0);
+    bench.assert_clean().await;
+}
