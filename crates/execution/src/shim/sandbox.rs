@@ -105,9 +105,7 @@ impl Sandbox {
         .map_err(|error| {
             RuntimeError::Other(format!("assembling the root file system: {error}"))
         })?;
-        if !plan.network_policy.is_closed() {
-            network.ready(GATEWAY_LIMIT).await.map_err(no_network)?;
-        }
+        network.ready(GATEWAY_LIMIT).await.map_err(no_network)?;
         let container = Container::start(&plan, &root.path(), base, &network).await?;
         let cgroup = Cgroup::new(Kind::detect(), &plan.cgroup);
         Ok(Self {
