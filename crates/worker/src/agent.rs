@@ -219,7 +219,7 @@ impl Agent {
     async fn drive(&self, assignment: Assignment) {
         let held = assignment.held;
         let (wish, seen) = wishes();
-        self.0.active().insert(
+        let earlier = self.0.active().insert(
             held.setup_run_id,
             Active {
                 held,
@@ -229,6 +229,10 @@ impl Agent {
                 good_at: self.0.time.monotonic(),
             },
         );
+        // The same run anew: its earlier attempt is lost, though nobody has told it yet.
+        if let Some(earlier) = earlier {
+            earlier.wish.send(Wish::Abandon);
+        }
         let run = Run::new(Arc::clone(&self.0), assignment, wish, seen);
         let rescue = run.rescue();
         if let Err(error) = tokio::spawn(run.drive()).await {

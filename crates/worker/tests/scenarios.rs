@@ -1,0 +1,471 @@
+//! What a worker does in each story of a run.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use common::{FakeGateway, Worker, config, plan, scripted};
+use domain::{
+    ids::SandboxId,
+    setup_run::{FailureCode, Phase, Stream},
+};
+use execution::runtime::{
+    Check, Event, Leftover, Runtime, RuntimeError, SandboxSpec, SavedLayer, ScriptEnd, ScriptSpec,
+};
+use testkit::{Scenario, ScriptedRuntime, Step};
+use tokio::{sync::mpsc, time::Instant};
+use wire::worker::RunResult;
+
+#[tokio::test(start_paused = true)]
+async fn a_passing_script_goes_through_all_phases_and_is_saved() {
+    let (worker, run, outcome) = Worker::one(Scenario::lines(&["a", "b"], 0)).await;
+    assert_eq!(outcome.result, RunResult::Succeeded);
+    assert_eq!(outcome.message, "Setup verified.");
+    assert_eq!(outcome.phase, Phase::Cleanup);
+    assert_eq!(outcome.exit_code, Some(0));
+    assert_eq!(outcome.image.unwrap().size_bytes, 1_234);
+    assert_eq!(outcome.compute_profile["memory_mib"], 4_096);
+    assert_eq!(
+        worker.gateway.state().phases,
+        [Phase::Setup, Phase::Profile, Phase::Commit, Phase::Cleanup]
+    );
+    assert_eq!(
+        worker.runtime.calls(),
+        ["reclaim", "prepare", "run_script", "save_image", "destroy"]
+    );
+    assert_eq!(worker.runtime.living(), 0);
+    let texts = worker.gateway.texts(run);
+    assert!(texts[0].starts_with("The sandbox is ready"), "{texts:?}");
+    assert!(texts[1].starts_with("Network: no host can be reached"));
+    assert_eq!(texts[2..6], ["echo a", "a", "echo b", "b"]);
+    assert_eq!(texts.last().unwrap(), "Setup verified.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_step_is_named_and_nothing_is_saved() {
+    let mut scenario = Scenario::lines(&["a", "b"], 1);
+    scenario.steps.push(Step::Err(b"no such thing".to_vec()));
+    scenario.end.failed_command = "false".to_owned();
+    let (worker, run, outcome) = Worker::one(scenario).await;
+    assert_eq!(outcome.result, RunResult::Failed);
+    assert_eq!(outcome.message, "Line 2 failed with exit code 1.");
+    assert_eq!(outcome.phase, Phase::Setup);
+    assert_eq!(outcome.failed_line, Some(2));
+    assert_eq!(outcome.failed_command.as_deref(), Some("false"));
+    assert_eq!(outcome.stderr_tail.as_deref(), Some("no such thing"));
+    assert_eq!(
+        outcome.failure_code,
+        Some(FailureCode::EnvironmentSetupFailed)
+    );
+    assert!(outcome.image.is_none());
+    assert!(!worker.runtime.calls().contains(&"save_image".to_owned()));
+    assert_eq!(worker.runtime.living(), 0);
+    let texts = worker.gateway.texts(run);
+    assert_eq!(
+        texts[texts.len() - 2..],
+        ["no such thing", "Line 2 failed with exit code 1."]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_that_the_memory_limit_ends_says_so() {
+    let (_, _, outcome) = Worker::one(Scenario::out_of_memory()).await;
+    assert_eq!(outcome.exit_code, Some(137));
+    assert!(outcome.message.contains("4096 MiB"), "{}", outcome.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_past_its_timeout_says_so() {
+    let (worker, _, outcome) = Worker::one(Scenario::hanging()).await;
+    assert_eq!(outcome.result, RunResult::Failed);
+    assert_eq!(outcome.exit_code, Some(124));
+    assert_eq!(
+        outcome.message,
+        "The script ran longer than 600 seconds and was ended."
+    );
+    assert_eq!(worker.runtime.living(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_run_is_reported_within_moments_and_only_once_its_compute_is_gone() {
+    let worker = Worker::start([Scenario::hanging()]);
+    let run = worker.gateway.admit(plan("sleep infinity\n"));
+    worker
+        .until("the script runs", |s| s.phases.contains(&Phase::Setup))
+        .await;
+    let asked = Instant::now();
+    worker.gateway.cancel(run);
+    let outcome = worker.outcome(run).await;
+    assert_eq!(outcome.result, RunResult::Cancelled);
+    assert!(asked.elapsed() < Duration::from_secs(2));
+    let calls = worker.runtime.calls();
+    assert_eq!(calls[calls.len() - 2..], ["stop", "destroy"]);
+    assert_eq!(worker.runtime.living(), 0);
+    assert_eq!(worker.gateway.texts(run).last().unwrap(), "Cancelled.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn compute_that_cannot_be_had_fails_the_run_with_its_code() {
+    let capacity = RuntimeError::Capacity("the machine's disk is full".to_owned());
+    let cases = [
+        (
+            capacity,
+            "No sandbox could be started: the machine's disk is full.",
+        ),
+        (
+            RuntimeError::NoImage("groundwork/runner:full".to_owned()),
+            "The runner image groundwork/runner:full is not on this machine.",
+        ),
+        (
+            RuntimeError::Unsupported("docker cannot run here".to_owned()),
+            "Docker cannot run here.",
+        ),
+    ];
+    for (error, message) in cases {
+        let (worker, _, outcome) = Worker::one(Scenario::unprepared(error)).await;
+        assert_eq!(outcome.message, message);
+        assert_eq!(
+            outcome.failure_code,
+            Some(FailureCode::SandboxCapacityUnavailable)
+        );
+        assert_eq!(outcome.phase, Phase::Provision);
+        assert!(worker.runtime.calls().contains(&"destroy".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_ours_gives_the_run_back() {
+    let broken = Scenario::unprepared(RuntimeError::Other("mkfs failed".to_owned()));
+    for (scenario, reason) in [
+        (broken, "provision_failed"),
+        (Scenario::dying(), "sandbox_lost"),
+    ] {
+        let worker = Worker::start([scenario]);
+        worker.gateway.admit(plan("true\n"));
+        worker
+            .until("it is given back", |s| !s.given_back.is_empty())
+            .await;
+        assert_eq!(worker.gateway.state().given_back[0].reason, reason);
+        assert!(worker.gateway.state().outcomes.is_empty());
+        assert_eq!(worker.runtime.living(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_whose_life_is_over_is_not_tried_again() {
+    let mut scenario = Scenario::dying();
+    scenario.steps.push(Step::Wait(Duration::from_secs(30)));
+    let worker = Worker::start([scenario]);
+    let mut plan = plan("sleep 60\n");
+    plan.sandbox_timeout_seconds = 30;
+    let run = worker.gateway.admit(plan);
+    let outcome = worker.outcome(run).await;
+    assert_eq!(outcome.failure_code, Some(FailureCode::SandboxLost));
+    assert!(
+        outcome.message.contains("30 seconds"),
+        "{}",
+        outcome.message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_image_that_cannot_be_saved_does_not_fail_the_script() {
+    let mut scenario = Scenario::passing();
+    scenario.save = Some(RuntimeError::Save {
+        reason: "no_space".to_owned(),
+        message: "the image store is full".to_owned(),
+    });
+    let (_, _, outcome) = Worker::one(scenario).await;
+    assert_eq!(outcome.result, RunResult::Succeeded);
+    assert!(outcome.image.is_none());
+    let fault = outcome.capture_failure.unwrap();
+    assert_eq!(fault.reason, "no_space");
+    assert_eq!(fault.message, "The image store is full.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_output_is_cut_and_the_verdict_stands() {
+    let mut scenario = Scenario::passing();
+    let chunk = "0123456789abcdef\n".repeat(4_000).into_bytes();
+    scenario.steps = vec![Step::Out(chunk); 100];
+    let (worker, run, outcome) = Worker::one(scenario).await;
+    assert_eq!(outcome.result, RunResult::Succeeded);
+    let state = worker.gateway.state();
+    assert!(state.truncated);
+    let bytes: usize = state.log[&run].iter().map(|l| l.text.len()).sum();
+    assert!(bytes <= 4 * 1024 * 1024 + 4096, "{bytes}");
+    assert_eq!(state.log[&run].last().unwrap().text, "Setup verified.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_control_plane_is_away_nothing_is_lost() {
+    let mut scenario = Scenario::passing();
+    for i in 0..500 {
+        scenario
+            .steps
+            .push(Step::Marker(i + 1, format!("step {i}")));
+        scenario
+            .steps
+            .push(Step::Out(format!("{i}\n").into_bytes()));
+        scenario.steps.push(Step::Wait(Duration::from_millis(20)));
+    }
+    let worker = Worker::start([scenario]);
+    let run = worker.gateway.admit(plan("true\n"));
+    worker.until("it runs", |s| s.batches > 20).await;
+    worker.gateway.state().down = true;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    worker.gateway.state().down = false;
+    let outcome = worker.outcome(run).await;
+    assert_eq!(outcome.result, RunResult::Succeeded);
+    let state = worker.gateway.state();
+    let out: Vec<&str> = state.log[&run]
+        .iter()
+        .filter(|l| l.stream == Stream::Stdout)
+        .map(|l| l.text.as_str())
+        .collect();
+    let expected: Vec<String> = (0..500).map(|i| i.to_string()).collect();
+    assert_eq!(out, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_not_heard_lets_go_of_its_run() {
+    let worker = Worker::start([Scenario::hanging()]);
+    let run = worker.gateway.admit(plan("sleep infinity\n"));
+    worker
+        .until("the script runs", |s| s.phases.contains(&Phase::Setup))
+        .await;
+    worker.gateway.state().down = true;
+    let since = Instant::now();
+    while worker.runtime.living() > 0 {
+        assert!(since.elapsed() < Duration::from_secs(40), "it never let go");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(since.elapsed() > Duration::from_secs(15));
+    worker.gateway.state().down = false;
+    // Once it is heard again it takes runs again.
+    worker.runtime.then(Scenario::passing());
+    worker.gateway.expire(run);
+    worker
+        .until("it is driven again", |s| {
+            s.calls.iter().filter(|c| *c == "claim").count() == 2
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_workers_the_one_that_lost_the_run_changes_nothing() {
+    let mut one = config("w1");
+    one.capacity = 1;
+    let runtime = scripted([Scenario::hanging()]);
+    let used = Arc::clone(&runtime);
+    let first = Worker::with(Arc::default(), runtime, used, one);
+    let run = first.gateway.admit(plan("sleep infinity\n"));
+    first
+        .until("the script runs", |s| s.phases.contains(&Phase::Setup))
+        .await;
+    // The lease ran out, without the first one's knowing.
+    first.gateway.expire(run);
+    let runtime = scripted([Scenario::lines(&["second"], 0)]);
+    let second = Worker::with(
+        Arc::clone(&first.gateway),
+        Arc::clone(&runtime),
+        runtime,
+        config("w2"),
+    );
+    let outcome = second.outcome(run).await;
+    assert_eq!(outcome.result, RunResult::Succeeded);
+    let since = Instant::now();
+    while first.runtime.living() > 0 {
+        assert!(since.elapsed() < Duration::from_secs(60), "it never let go");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let state = first.gateway.state();
+    assert_eq!(state.calls.iter().filter(|c| *c == "finish").count(), 1);
+    assert!(state.given_back.is_empty());
+    assert_eq!(state.outcomes[&run].result, RunResult::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_gets_its_own_lost_run_anew_lets_go_of_the_earlier_attempt() {
+    let worker = Worker::start([Scenario::hanging(), Scenario::lines(&["second"], 0)]);
+    let run = worker.gateway.admit(plan("sleep infinity\n"));
+    worker
+        .until("the script runs", |s| s.phases.contains(&Phase::Setup))
+        .await;
+    worker.gateway.expire(run);
+    assert_eq!(worker.outcome(run).await.result, RunResult::Succeeded);
+    let since = Instant::now();
+    while worker.runtime.living() > 0 {
+        assert!(since.elapsed() < Duration::from_secs(5), "it never let go");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutting_down_gives_runs_back_and_claims_no_more() {
+    let worker = Worker::start([Scenario::hanging()]);
+    worker.gateway.admit(plan("sleep infinity\n"));
+    worker
+        .until("the script runs", |s| s.phases.contains(&Phase::Setup))
+        .await;
+    let (gateway, runtime) = (Arc::clone(&worker.gateway), Arc::clone(&worker.runtime));
+    let since = Instant::now();
+    worker.shut_down().await;
+    assert!(since.elapsed() < Duration::from_secs(5));
+    assert_eq!(gateway.state().given_back[0].reason, "worker_stopped");
+    assert_eq!(runtime.living(), 0);
+    gateway.admit(plan("true\n"));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(
+        gateway
+            .state()
+            .calls
+            .iter()
+            .filter(|c| *c == "claim")
+            .count(),
+        1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_runs_are_taken_than_there_is_room_for() {
+    let gateway = Arc::new(FakeGateway::default());
+    let runtime = scripted([Scenario::hanging()]);
+    let mut config = config("w1");
+    config.capacity = 2;
+    let used = Arc::clone(&runtime);
+    let worker = Worker::with(gateway, runtime, used, config);
+    for _ in 0..3 {
+        worker.gateway.admit(plan("sleep infinity\n"));
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(worker.runtime.living(), 2);
+    assert_eq!(worker.gateway.state().hellos[0].capacity, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_is_away_at_the_start_is_waited_for() {
+    let gateway = Arc::new(FakeGateway::default());
+    gateway.state().down = true;
+    let runtime = scripted([Scenario::passing()]);
+    let used = Arc::clone(&runtime);
+    let worker = Worker::with(gateway, runtime, used, config("w1"));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    // Leftovers go before anything else, whether or not it answers.
+    assert_eq!(worker.runtime.calls(), ["reclaim"]);
+    worker.gateway.state().down = false;
+    let run = worker.gateway.admit(plan("true\n"));
+    assert_eq!(worker.outcome(run).await.result, RunResult::Succeeded);
+}
+
+/// A runtime that misbehaves in one way.
+struct Odd {
+    inner: Arc<ScriptedRuntime>,
+    way: Way,
+}
+
+enum Way {
+    /// Making a sandbox takes so long.
+    Slow(Duration),
+    /// Running a script panics.
+    Panics,
+}
+
+#[async_trait]
+impl Runtime for Odd {
+    fn name(&self) -> &'static str {
+        "odd"
+    }
+    async fn check(&self) -> Vec<Check> {
+        Vec::new()
+    }
+    async fn runner_image_digest(&self, reference: &str) -> Result<Option<String>, RuntimeError> {
+        self.inner.runner_image_digest(reference).await
+    }
+    async fn prepare(&self, spec: &SandboxSpec) -> Result<(), RuntimeError> {
+        if let Way::Slow(time) = self.way {
+            tokio::time::sleep(time).await;
+        }
+        self.inner.prepare(spec).await
+    }
+    async fn run_script(
+        &self,
+        id: SandboxId,
+        script: &ScriptSpec,
+        events: mpsc::Sender<Event>,
+    ) -> Result<ScriptEnd, RuntimeError> {
+        assert!(!matches!(self.way, Way::Panics), "as asked for");
+        self.inner.run_script(id, script, events).await
+    }
+    async fn stop(&self, id: SandboxId) -> Result<(), RuntimeError> {
+        self.inner.stop(id).await
+    }
+    async fn save_image(&self, id: SandboxId) -> Result<SavedLayer, RuntimeError> {
+        self.inner.save_image(id).await
+    }
+    async fn destroy(&self, id: SandboxId) -> Result<(), RuntimeError> {
+        self.inner.destroy(id).await
+    }
+    async fn leftovers(&self) -> Result<Vec<Leftover>, RuntimeError> {
+        self.inner.leftovers().await
+    }
+    async fn reclaim(&self) -> Result<Vec<Leftover>, RuntimeError> {
+        self.inner.reclaim().await
+    }
+    fn state_dir(&self) -> PathBuf {
+        self.inner.state_dir()
+    }
+}
+
+fn odd(way: Way) -> Worker {
+    let inner = scripted([Scenario::passing()]);
+    let runtime = Arc::new(Odd {
+        inner: Arc::clone(&inner),
+        way,
+    });
+    Worker::with(Arc::default(), inner, runtime, config("w1"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_takes_too_long_fails_the_run() {
+    let worker = odd(Way::Slow(Duration::from_secs(600)));
+    let run = worker.gateway.admit(plan("true\n"));
+    let outcome = worker.outcome(run).await;
+    assert_eq!(
+        outcome.failure_code,
+        Some(FailureCode::SandboxProvisionTimeout)
+    );
+    assert_eq!(
+        outcome.message,
+        "The sandbox was not ready within 120 seconds."
+    );
+    assert!(worker.runtime.calls().contains(&"destroy".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_while_the_sandbox_is_made_waits_for_it_and_removes_it() {
+    let worker = odd(Way::Slow(Duration::from_secs(10)));
+    let run = worker.gateway.admit(plan("true\n"));
+    worker
+        .until("it is claimed", |s| s.calls.contains(&"claim".to_owned()))
+        .await;
+    worker.gateway.cancel(run);
+    let outcome = worker.outcome(run).await;
+    assert_eq!(outcome.result, RunResult::Cancelled);
+    assert_eq!(outcome.phase, Phase::Provision);
+    assert_eq!(worker.runtime.living(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_while_driving_releases_compute_and_gives_the_run_back() {
+    let worker = odd(Way::Panics);
+    worker.gateway.admit(plan("true\n"));
+    worker
+        .until("it is given back", |s| !s.given_back.is_empty())
+        .await;
+    assert_eq!(worker.gateway.state().given_back[0].reason, "worker_fault");
+    assert_eq!(worker.runtime.living(), 0);
+}
