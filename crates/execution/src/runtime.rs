@@ -81,6 +81,9 @@ pub struct EgressEvent {
     pub allowed: bool,
     /// Index of the deciding rule.
     pub rule: Option<usize>,
+    /// The allowed host whose HTTP redirect led here.
+    #[serde(default)]
+    pub redirected_from: Option<String>,
 }
 
 /// How a script ended.

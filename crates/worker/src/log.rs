@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use domain::setup_run::Stream;
+use domain::hints::BlockedHost;
 use execution::{
     logs::{Batch, Limits, Pipeline},
     runtime::{EgressEvent, Event},
@@ -31,7 +31,7 @@ pub(crate) struct RunLog {
     batches: u64,
     recent: Recent,
     /// Hosts asked for, with the script line in which it was.
-    pub(crate) egress: Vec<(u32, EgressEvent)>,
+    egress: Vec<(u32, EgressEvent)>,
     line: u32,
     /// The lease is lost: what comes is thrown away.
     gone: bool,
@@ -179,18 +179,29 @@ impl RunLog {
     }
 
     /// The last of stderr, redacted.
-    pub(crate) fn stderr_tail(&mut self) -> String {
+    pub(crate) fn stderr_tail(&self) -> String {
         self.pipeline.stderr_tail()
     }
 
     /// The end of what was written since the last statement began, redacted.
-    pub(crate) fn recent(&mut self) -> String {
-        let text = self.recent.text();
-        self.pipeline.redact(Stream::Stdout, &text)
+    pub(crate) fn recent(&self) -> String {
+        self.pipeline.redact(&self.recent.text())
+    }
+
+    /// Hosts refused since the last statement began or in the script line `line`, in order.
+    pub(crate) fn blocked(&self, line: u32) -> Vec<BlockedHost> {
+        self.egress
+            .iter()
+            .filter(|(at, event)| !event.allowed && (*at == self.line || *at == line))
+            .map(|(_, event)| BlockedHost {
+                host: event.host.clone(),
+                redirected_by: event.redirected_from.clone(),
+            })
+            .collect()
     }
 
     /// Masks a text that is not of the log.
-    pub(crate) fn redact(&mut self, text: &str) -> String {
-        self.pipeline.redact(Stream::System, text)
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.pipeline.redact(text)
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::{
+    hints::{Evidence, hint},
     network_policy::NetworkPolicy,
     setup_run::{FailureCode, Phase},
 };
@@ -60,13 +61,34 @@ pub(crate) fn passed(
 }
 
 /// The script did not pass.
-pub(crate) fn failed(plan: &Plan, end: &ScriptEnd, log: &mut RunLog) -> RunOutcome {
+pub(crate) fn failed(plan: &Plan, end: &ScriptEnd, log: &RunLog) -> RunOutcome {
     let command = log.redact(&end.failed_command);
     let tail = log.stderr_tail();
+    let hint = hint(&Evidence {
+        exit_code: end.exit_code,
+        timed_out: end.timed_out,
+        timeout_seconds: plan.setup_timeout_seconds,
+        failed_line: end.failed_line,
+        failed_command: &command,
+        last_line: end.last_line,
+        last_line_seconds: end.last_line_for.as_secs(),
+        out_of_memory: end.out_of_memory,
+        memory_mib: plan.memory_mib,
+        disk_used: end.disk_used,
+        disk_size: end.disk_size,
+        disk_gi: plan.disk_gi,
+        policy: &plan.network_policy,
+        blocked: &log.blocked(end.failed_line),
+        output_tail: &log.recent(),
+        gpu_expected: false,
+    });
+    let (hint_code, hint) = hint.map(|h| (h.code, h.text)).unzip();
     RunOutcome {
         exit_code: Some(end.exit_code),
         failed_line: Some(end.failed_line),
         failed_command: (!command.is_empty()).then_some(command),
+        hint_code,
+        hint,
         stderr_tail: (!tail.is_empty()).then_some(tail),
         failure_code: Some(FailureCode::EnvironmentSetupFailed),
         ..outcome(RunResult::Failed, Phase::Setup, failure_sentence(plan, end))

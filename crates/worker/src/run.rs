@@ -182,7 +182,7 @@ impl Run {
             .await?;
         let end = self.setup().await?;
         if end.exit_code != 0 || end.timed_out {
-            let outcome = outcome::failed(&self.plan, &end, &mut self.log);
+            let outcome = outcome::failed(&self.plan, &end, &self.log);
             return Ok(Ending::Finish(Box::new(outcome)));
         }
         self.reach(Phase::Profile, "Checking the prepared sandbox.")

@@ -10,10 +10,11 @@ use async_trait::async_trait;
 use common::{FakeGateway, Worker, config, plan, scripted};
 use domain::{
     ids::SandboxId,
-    setup_run::{FailureCode, Phase, Stream},
+    setup_run::{FailureCode, HintCode, Phase, Stream},
 };
 use execution::runtime::{
-    Check, Event, Leftover, Runtime, RuntimeError, SandboxSpec, SavedLayer, ScriptEnd, ScriptSpec,
+    Check, EgressEvent, Event, Leftover, Runtime, RuntimeError, SandboxSpec, SavedLayer, ScriptEnd,
+    ScriptSpec,
 };
 use testkit::{Scenario, ScriptedRuntime, Step};
 use tokio::{sync::mpsc, time::Instant};
@@ -68,6 +69,52 @@ async fn a_failing_step_is_named_and_nothing_is_saved() {
         texts[texts.len() - 2..],
         ["no such thing", "Line 2 failed with exit code 1."]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_comes_with_its_likely_cause() {
+    let refused = |host: &str, from: Option<&str>| {
+        Step::Egress(EgressEvent {
+            host: host.to_owned(),
+            port: 443,
+            allowed: false,
+            rule: None,
+            redirected_from: from.map(str::to_owned),
+        })
+    };
+    let mut scenario = Scenario::lines(&["a"], 6);
+    scenario.steps = vec![
+        Step::Marker(1, "curl one || true".to_owned()),
+        refused("one.example", None),
+        Step::Marker(2, "curl two".to_owned()),
+        refused("cdn.example", Some("two.example")),
+        Step::Err(b"curl: (6) Could not resolve host\n".to_vec()),
+    ];
+    scenario.end.failed_line = 2;
+    let (_, _, outcome) = Worker::one(scenario).await;
+    assert_eq!(outcome.hint_code, Some(HintCode::EgressBlocked));
+    let hint = outcome.hint.unwrap();
+    assert!(
+        hint.contains("cdn.example") && hint.contains("two.example"),
+        "{hint}"
+    );
+    assert!(!hint.contains("one.example"), "{hint}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_masked_before_anything_leaves_the_worker() {
+    let token = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let mut scenario = Scenario::lines(&["a"], 1);
+    scenario.steps = vec![
+        Step::Marker(1, format!("curl -H {token}")),
+        Step::Out(format!("using {token}\n").into_bytes()),
+        Step::Err(format!("bad {token}").into_bytes()),
+    ];
+    scenario.end.failed_command = format!("curl -H {token}");
+    let (worker, run, outcome) = Worker::one(scenario).await;
+    let told = format!("{outcome:?} {:?}", worker.gateway.texts(run));
+    assert!(!told.contains(&token[6..20]), "{told}");
+    assert!(told.contains("***"));
 }
 
 #[tokio::test(start_paused = true)]

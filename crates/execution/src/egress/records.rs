@@ -107,6 +107,7 @@ impl From<EgressEvent> for crate::runtime::EgressEvent {
             host: event.host,
             port: event.port,
             rule: event.rule,
+            redirected_from: event.redirected_from,
         }
     }
 }

@@ -226,7 +226,7 @@ impl Pipeline {
         {
             cut = colour;
         }
-        match self.redact.safe_len(&text[..cut]) {
+        match self.redact.cut_len(&text[..cut]) {
             // Nothing but one text to be masked, perhaps: it is masked as far as it is here.
             0 => text.len(),
             safe => safe,
@@ -290,9 +290,11 @@ impl Pipeline {
 
     /// Another line is about to be written: what has been shown of an unfinished one becomes a line of its own.
     fn close_shown(&mut self, now: Duration) {
-        let Some(shown) = self.shown.take() else {
+        let Some(mut shown) = self.shown.take() else {
             return;
         };
+        // Less than was shown, perhaps: a letter that begins a token, as many do, stays with what follows it.
+        shown.raw.truncate(self.redact.cut_len(&shown.raw));
         let stream = shown.line.stream;
         let script_line = self.script_line;
         let begun = (now, (self.now)());
@@ -474,22 +476,22 @@ impl Pipeline {
     }
 
     /// The last of stderr, redacted, without colours.
-    pub fn stderr_tail(&mut self) -> String {
+    pub fn stderr_tail(&self) -> String {
         let open = self.stderr.reader.text();
         let open = (!open.is_empty()).then_some(open);
-        self.stderr.tail.text(
-            Stream::Stderr,
-            open,
-            self.redact.as_mut(),
-            self.limits.tail_bytes,
-        )
+        let mut redact = self.redact.fresh();
+        let limit = self.limits.tail_bytes;
+        self.stderr
+            .tail
+            .text(Stream::Stderr, open, redact.as_mut(), limit)
     }
 
     /// Masks a text that does not belong to the log, such as the failing command.
-    pub fn redact(&mut self, stream: Stream, text: &str) -> String {
+    pub fn redact(&self, text: &str) -> String {
+        let mut redact = self.redact.fresh();
         let lines: Vec<String> = text
             .lines()
-            .map(|line| self.redact.line(stream, line))
+            .map(|line| redact.line(Stream::System, line))
             .collect();
         lines.join("\n")
     }

@@ -1,16 +1,20 @@
 use std::{
-    sync::atomic::{AtomicI64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 
 use bytes::Bytes;
 use domain::{
+    redaction::Redactor,
     setup_run::{LogLine, Stream},
     timestamp::Timestamp,
 };
 use proptest::prelude::*;
 
-use super::{Limits, NoRedaction, Pipeline, Redact};
+use super::{Limits, Masking, NoRedaction, Pipeline, Redact};
 use crate::runtime::Event;
 
 /// Masks one word.
@@ -29,8 +33,14 @@ impl Redact for Word {
             .find(|n| text.ends_with(&self.0[..*n]))
             .map_or(text.len(), |n| text.len() - n)
     }
+    fn cut_len(&self, text: &str) -> usize {
+        self.safe_len(text)
+    }
     fn longest(&self) -> usize {
         self.0.len()
+    }
+    fn fresh(&self) -> Box<dyn Redact> {
+        Box::new(Self(self.0))
     }
 }
 
@@ -260,6 +270,37 @@ fn a_secret_is_masked_also_when_it_comes_in_two_halves() {
     assert_eq!(shown[0].text, "my ");
     pipeline.event(&out("ret!\n"), ms(600));
     assert_eq!(lines(&mut pipeline)[0].text, "my ***!");
+}
+
+#[test]
+fn a_token_is_masked_wherever_the_reads_and_the_looks_fall() {
+    let token = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    for cut in 1..token.len() {
+        let redactor = Arc::new(Redactor::new(["hunter2-hunter2"]));
+        let mut pipeline = pipeline_with(Masking::new(redactor), Limits::default());
+        pipeline.event(&out(format!("x {}", &token[..cut])), ms(0));
+        pipeline.tick(ms(300));
+        pipeline.event(&err("between\n"), ms(310));
+        pipeline.event(&out(format!("{} y\n", &token[cut..])), ms(320));
+        let text: Vec<String> = lines(&mut pipeline).into_iter().map(|l| l.text).collect();
+        let text = text.join("|");
+        for part in [&token[..8], &token[4..12], &token[30..]] {
+            assert!(!text.contains(part), "{cut}: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_end_of_stderr_is_masked_afresh() {
+    let redactor = Arc::new(Redactor::new([]));
+    let mut pipeline = pipeline_with(Masking::new(redactor), Limits::default());
+    pipeline.event(&err("a\n-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n"), ms(0));
+    pipeline.end_of_output(ms(0));
+    let tail = pipeline.stderr_tail();
+    assert!(
+        tail.starts_with("a\n") && !tail.contains("MIIEow"),
+        "{tail}"
+    );
 }
 
 #[test]
