@@ -6,6 +6,7 @@ mod common;
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use common::Bed;
+use sha2::{Digest, Sha256};
 
 fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -40,6 +41,40 @@ fn both_folders_have_the_same_steps_numbered_without_gaps() {
         });
         assert!(well_named, "{name}: expected {number:04}_what_it_does.sql");
     }
+}
+
+/// The steps that have landed, with the digest of each twin. Whoever adds a step adds a line; no line ever changes,
+/// since databases that have the step would be refused (`OpenError::Edited`).
+const LANDED: &[(&str, &str, &str)] = &[(
+    "0001_first_tables.sql",
+    "d7ad72562779e2ec769d9f647089e2decbb283c67c23a3763f81f02f5847db13",
+    "d7ad72562779e2ec769d9f647089e2decbb283c67c23a3763f81f02f5847db13",
+)];
+
+#[test]
+fn a_landed_step_is_never_edited() {
+    let digests = |folder| -> Vec<String> {
+        steps(folder)
+            .iter()
+            .map(|(_, text)| hex::encode(Sha256::digest(text)))
+            .collect()
+    };
+    let found: Vec<_> = steps("sqlite")
+        .into_iter()
+        .zip(digests("sqlite").into_iter().zip(digests("postgres")))
+        .map(|((name, _), (sqlite, postgres))| (name, sqlite, postgres))
+        .collect();
+    let landed: Vec<_> = LANDED
+        .iter()
+        .map(|(name, sqlite, postgres)| {
+            (
+                (*name).to_owned(),
+                (*sqlite).to_owned(),
+                (*postgres).to_owned(),
+            )
+        })
+        .collect();
+    assert_eq!(found, landed, "found in the folders, landed");
 }
 
 #[test]

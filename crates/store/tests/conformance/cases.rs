@@ -40,6 +40,7 @@ macro_rules! suite {
                 an_unreadable_definition_is_named_without_its_text,
                 another_organizations_environment_is_not_there,
                 environments_ring,
+                abandoned_calls_hold_no_lock_and_lose_no_connection,
             }
             runs {
                 a_run_comes_back_as_it_was,

@@ -1,7 +1,10 @@
 //! Environments and revisions.
 
+use std::time::Duration;
+
 use control::ports::{
-    Admission, Doorbell, Effects, RunChange, Store, StoreError, Topic, Written, rows::RevisionRow,
+    Admission, Doorbell, Effects, RunChange, Store, StoreError, Topic, Written,
+    rows::{EnvironmentRow, RevisionRow},
 };
 use domain::setup_run::{Command, Status};
 
@@ -247,4 +250,48 @@ pub async fn environments_ring(bed: &Bed) {
         .await;
     assert_eq!(done.unwrap(), Written::Done);
     assert!(bell.has_changed().unwrap());
+}
+
+/// A door drops its call when the caller goes away, at whatever point that is.
+pub async fn abandoned_calls_hold_no_lock_and_lose_no_connection(bed: &Bed) {
+    with_environment(bed).await;
+    for turns in 0..120 {
+        let mut row = current(bed).await;
+        let expected = row.version;
+        row.version += 1;
+        let patience = async {
+            // Longer and longer, so that every point of the call is met.
+            for _ in 0..turns {
+                tokio::time::sleep(Duration::from_micros(30)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = patience => {}
+            // Stale, where an abandoned commit still arrived after the row was read.
+            written = bed.db.update_environment(expected, &row, rows::none()) => {
+                let _ = written.unwrap();
+            }
+        }
+    }
+    let write = || async {
+        let mut row = current(bed).await;
+        row.version += 1;
+        let written = bed
+            .db
+            .update_environment(row.version - 1, &row, rows::none());
+        written.await.unwrap()
+    };
+    if write().await == Written::Stale {
+        assert_eq!(write().await, Written::Done);
+    }
+    at_once(bed, 30, |db, _| async move { db.ping().await.unwrap() }).await;
+}
+
+async fn current(bed: &Bed) -> EnvironmentRow {
+    bed.db
+        .environment(rows::id(1), rows::id(100))
+        .await
+        .unwrap()
+        .unwrap()
 }
