@@ -4,12 +4,14 @@
 
 pub mod ansi;
 pub mod api;
+pub mod components;
 #[cfg(feature = "ssr")]
 pub mod context;
 pub mod draft;
 pub mod format;
 pub mod links;
 pub mod live;
+pub mod pages;
 mod shell;
 pub mod theme;
 mod units;

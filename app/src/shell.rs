@@ -1,7 +1,14 @@
-//! The document and the root component.
+//! The document, the root component, and the pages' addresses.
 
 use leptos::prelude::*;
 use leptos_meta::{Title, provide_meta_context};
+use leptos_router::{
+    SsrMode,
+    components::{ParentRoute, Route, Router, Routes},
+    path,
+};
+
+use crate::pages;
 
 /// The document around every page.
 #[cfg(feature = "ssr")]
@@ -12,7 +19,6 @@ pub fn shell(options: LeptosOptions) -> impl IntoView {
         .as_ref()
         .and_then(|parts| parts.headers.get(http::header::COOKIE)?.to_str().ok())
         .map_or_else(Default::default, crate::theme::Theme::from_cookies);
-    set_content_security_policy();
     view! {
         <!DOCTYPE html>
         <html lang="en" data-theme=theme.attribute()>
@@ -32,28 +38,32 @@ pub fn shell(options: LeptosOptions) -> impl IntoView {
     }
 }
 
-/// The page's policy: only our own files, scripts by this answer's nonce, wasm, nothing inline.
-#[cfg(feature = "ssr")]
-fn set_content_security_policy() {
-    use http::{HeaderValue, header};
-    use leptos::nonce::use_nonce;
-    let (Some(nonce), Some(options)) = (use_nonce(), use_context::<leptos_axum::ResponseOptions>())
-    else {
-        return;
-    };
-    let policy = format!(
-        "default-src 'none'; script-src 'self' 'nonce-{nonce}' 'wasm-unsafe-eval'; style-src 'self' 'nonce-{nonce}'; \
-         img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; \
-         base-uri 'none'; frame-ancestors 'none'"
-    );
-    if let Ok(value) = HeaderValue::from_str(&policy) {
-        options.insert_header(header::CONTENT_SECURITY_POLICY, value);
-    }
-}
-
-/// The root component.
+/// The root component. Every page waits for its data before it is sent: it is whole without scripting, and one that does
+/// not exist answers 404.
 #[component]
 pub fn App() -> impl IntoView {
     provide_meta_context();
-    view! { <Title text="Groundwork" /> }
+    view! {
+        <Title text="Groundwork" />
+        <Router>
+            <Routes fallback=pages::NotFound>
+                <Route path=path!("/setup") view=pages::SetUpPage ssr=SsrMode::Async />
+                <Route path=path!("/sign-in") view=pages::SignInPage ssr=SsrMode::Async />
+                <Route path=path!("/invite/:token") view=pages::InvitePage ssr=SsrMode::Async />
+                <ParentRoute path=path!("") view=pages::Console ssr=SsrMode::Async>
+                    <Route path=path!("/") view=pages::Home ssr=SsrMode::Async />
+                    <Route path=path!("/environments") view=pages::EnvironmentsPage ssr=SsrMode::Async />
+                    <Route path=path!("/environments/new") view=pages::NewEnvironmentPage ssr=SsrMode::Async />
+                    <Route path=path!("/environments/:id") view=pages::EnvironmentPage ssr=SsrMode::Async />
+                    <Route path=path!("/environments/:id/delete") view=pages::DeletePage ssr=SsrMode::Async />
+                    <Route path=path!("/environments/:id/runs/:run") view=pages::RunPage ssr=SsrMode::Async />
+                    <Route path=path!("/account") view=pages::AccountPage ssr=SsrMode::Async />
+                    <Route path=path!("/members") view=pages::MembersPage ssr=SsrMode::Async />
+                    <Route path=path!("/api-keys") view=pages::KeysPage ssr=SsrMode::Async />
+                    <Route path=path!("/workers") view=pages::WorkersPage ssr=SsrMode::Async />
+                    <Route path=path!("/audit") view=pages::AuditPage ssr=SsrMode::Async />
+                </ParentRoute>
+            </Routes>
+        </Router>
+    }
 }

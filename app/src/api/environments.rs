@@ -19,6 +19,8 @@ pub struct TablePage {
     pub table: EnvironmentsTable,
     /// Starting points, for the page without any environment; empty otherwise.
     pub templates: Vec<EnvironmentTemplate>,
+    /// Idempotency key of the rows' *Test setup*.
+    pub key: String,
     /// The server's time, microseconds since the epoch.
     pub now_micros: i64,
 }
@@ -79,6 +81,7 @@ pub async fn load_environments(query: String, sort: Sort) -> Result<TablePage, A
     Ok(TablePage {
         table,
         templates,
+        key: format!("row-{}", app.ctx.request_id),
         now_micros: app.control.clock().now().micros(),
     })
 }

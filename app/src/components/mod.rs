@@ -1,0 +1,15 @@
+//! The pieces that pages are made of. Their looks are in `style/components.css`.
+
+pub mod basics;
+pub mod dialog;
+pub mod field;
+pub mod icons;
+pub mod menu;
+pub mod states;
+
+pub use basics::{Alert, Copy, CopyId, SetupBadgeView, Sign, Submit, Tone};
+pub use dialog::Dialog;
+pub use field::{Errors, FieldError, Select, Switch, TextArea, TextField, bind_text, focus_first_error};
+pub use icons::{Draw, Icon};
+pub use menu::Menu;
+pub use states::{Failure, Gate, Loading, PageHead};

@@ -1,0 +1,134 @@
+//! Heads of pages, and the states in which there is no page to show: loading, not found, forbidden, failed.
+
+use leptos::prelude::*;
+use leptos_meta::Title;
+use wire::error::Code;
+
+use super::icons::{Draw, Icon};
+use crate::{api::AppError, links};
+
+/// The head of a page.
+#[component]
+pub fn PageHead(
+    /// Title, also of the document.
+    #[prop(into)]
+    title: Signal<String>,
+    /// Under the title.
+    #[prop(optional, into)]
+    sub: String,
+    /// Path and name of the page above.
+    #[prop(optional)]
+    above: Option<(String, String)>,
+    /// Actions.
+    #[prop(optional)]
+    children: Option<Children>,
+) -> impl IntoView {
+    view! {
+        <Title text=move || format!("{} · Groundwork", title.get()) />
+        <header class="page-head">
+            <div class="min-w-0">
+                {above
+                    .map(|(path, name)| {
+                        view! {
+                            <nav class="crumbs" aria-label="Breadcrumb">
+                                <a href=path>{name}</a>
+                                <Draw icon=Icon::ChevronRight />
+                            </nav>
+                        }
+                    })} <h1 class="page-title">{move || title.get()}</h1>
+                {(!sub.is_empty()).then(|| view! { <p class="page-sub">{sub}</p> })}
+            </div>
+            {children.map(|children| view! { <div class="flex flex-wrap gap-2">{children()}</div> })}
+        </header>
+    }
+}
+
+/// The page around forms before signing in.
+#[component]
+pub fn Gate(
+    /// Title.
+    #[prop(into)]
+    title: String,
+    /// Under the title.
+    #[prop(optional, into)]
+    sub: String,
+    /// The form.
+    children: Children,
+) -> impl IntoView {
+    view! {
+        <Title text=format!("{title} · Groundwork") />
+        <main id="main" class="gate" tabindex="-1">
+            <div class="gate-box">
+                <div class="flex flex-col gap-3">
+                    <img class="brand-mark" src="/favicon.svg" alt="" width="22" height="22" />
+                    <div>
+                        <h1 class="page-title">{title}</h1>
+                        {(!sub.is_empty()).then(|| view! { <p class="page-sub">{sub}</p> })}
+                    </div>
+                </div>
+                {children()}
+            </div>
+        </main>
+    }
+}
+
+/// A page whose data is on its way.
+#[component]
+pub fn Loading() -> impl IntoView {
+    view! {
+        <div class="page" aria-busy="true">
+            <span class="visually-hidden">"Loading"</span>
+            <span class="skeleton w-48 h-6"></span>
+            <div class="card card-body flex flex-col gap-4">
+                <span class="skeleton w-full"></span>
+                <span class="skeleton w-5/6"></span>
+                <span class="skeleton w-2/3"></span>
+                <span class="skeleton w-3/4"></span>
+            </div>
+        </div>
+    }
+}
+
+/// The page in place of one that cannot be shown.
+#[component]
+pub fn Failure(
+    /// Why.
+    error: AppError,
+) -> impl IntoView {
+    let (icon, title, text) = match error.code() {
+        Code::NotFound => (
+            Icon::Search,
+            "Not found",
+            "There is nothing at this address. It may have been deleted, or the link is wrong.".to_owned(),
+        ),
+        Code::Forbidden => (Icon::Lock, "Not for your role", error.to_string()),
+        Code::Unauthorized => (Icon::Lock, "Signed out", "Sign in to see this page.".to_owned()),
+        _ => (Icon::TriangleAlert, "This page could not be loaded", error.to_string()),
+    };
+    #[cfg(feature = "ssr")]
+    if error.code() != Code::Unauthorized {
+        crate::api::door::set_page_status(error.code());
+    }
+    let retry = !matches!(error.code(), Code::NotFound | Code::Forbidden | Code::Unauthorized);
+    let request_id = error.request_id().map(ToOwned::to_owned);
+    view! {
+        <Title text=format!("{title} · Groundwork") />
+        <div class="page">
+            <div class="empty" role="alert">
+                <Draw icon />
+                <h1 class="empty-title">{title}</h1>
+                <p class="empty-text">{text}</p>
+                <div class="flex gap-2 mt-2">
+                    {retry.then(|| view! { <a class="button button-primary" href="" rel="external">"Try again"</a> })}
+                    {(error.code() == Code::Unauthorized)
+                        .then(|| view! { <a class="button button-primary" href=links::SIGN_IN>"Sign in"</a> })}
+                    <a class="button" href=links::ENVIRONMENTS>
+                        "Environments"
+                    </a>
+                </div>
+                {request_id
+                    .map(|id| view! { <p class="muted text-xs mt-3">"Request " <code class="mono">{id}</code></p> })}
+            </div>
+        </div>
+    }
+}

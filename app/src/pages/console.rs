@@ -1,0 +1,301 @@
+//! The frame around pages of people who signed in: sidebar, keyboard, the way to the content.
+
+use leptos::{ev, prelude::*};
+use leptos_router::{
+    components::{Outlet, Redirect},
+    hooks::{use_location, use_navigate},
+};
+use wasm_bindgen::JsCast as _;
+use wire::error::Code;
+
+use crate::{
+    api::{
+        AppError,
+        signing::{ChooseTheme, Frame, SignOut, load_frame},
+    },
+    components::{Dialog, Draw, Failure, Icon},
+    links,
+    theme::Theme,
+};
+
+/// Who looks, for pages that want to know.
+#[derive(Clone, Copy)]
+pub struct FrameData(pub Resource<Result<Frame, AppError>>);
+
+/// The frame.
+#[component]
+pub fn Console() -> impl IntoView {
+    let frame = Resource::new_blocking(|| (), |()| load_frame());
+    provide_context(FrameData(frame));
+    let shortcuts = RwSignal::new(false);
+    listen_to_keys(shortcuts);
+    view! {
+        <a class="skip-link" href="#main">
+            "Skip to content"
+        </a>
+        <div class="shell">
+            <div class="topbar">
+                <button
+                    type="button"
+                    class="button button-ghost button-icon"
+                    popovertarget="sidebar"
+                    aria-label="Menu"
+                >
+                    <Draw icon=Icon::Menu />
+                </button>
+                <Brand />
+            </div>
+            <div id="sidebar" class="sidebar" popover="auto">
+                <Transition fallback=|| view! { <Brand /> }>
+                    {move || Suspend::new(async move {
+                        frame.await.ok().map(|frame| view! { <Sidebar frame shortcuts /> })
+                    })}
+                </Transition>
+            </div>
+            <main id="main" tabindex="-1">
+                <Outlet />
+            </main>
+        </div>
+        <Shortcuts open=shortcuts />
+    }
+}
+
+#[component]
+fn Brand() -> impl IntoView {
+    view! {
+        <a class="brand" href=links::ENVIRONMENTS>
+            <img class="brand-mark" src="/favicon.svg" alt="" width="22" height="22" />
+            "Groundwork"
+        </a>
+    }
+}
+
+#[component]
+fn Sidebar(frame: Frame, shortcuts: RwSignal<bool>) -> impl IntoView {
+    let viewer = frame.viewer;
+    let may = viewer.may;
+    let admin = may.manage_members || may.manage_api_keys || may.manage_workers || may.read_audit;
+    let name = if viewer.display_name.is_empty() {
+        viewer.email.clone()
+    } else {
+        viewer.display_name.clone()
+    };
+    let initial: String = name.chars().take(1).collect();
+    view! {
+        <Brand />
+        <p class="nav-title truncate">{viewer.organization_name.clone()}</p>
+        <nav class="flex flex-col gap-0.5" aria-label="Main">
+            <Item path=links::ENVIRONMENTS icon=Icon::Layers label="Environments" />
+            {admin.then(|| view! { <p class="nav-title">"Administration"</p> })}
+            {may.manage_members.then(|| view! { <Item path="/members" icon=Icon::Users label="Members" /> })}
+            {may.manage_api_keys.then(|| view! { <Item path="/api-keys" icon=Icon::KeyRound label="API keys" /> })}
+            {may.manage_workers.then(|| view! { <Item path="/workers" icon=Icon::Server label="Workers" /> })}
+            {may.read_audit.then(|| view! { <Item path="/audit" icon=Icon::ScrollText label="Audit log" /> })}
+        </nav>
+        <div class="nav-foot">
+            <div class="flex items-center justify-between">
+                <ThemeSwitch />
+                <button
+                    type="button"
+                    class="button button-ghost button-icon button-small"
+                    aria-label="Keyboard shortcuts"
+                    title="Keyboard shortcuts"
+                    on:click=move |_| shortcuts.set(true)
+                >
+                    <Draw icon=Icon::Keyboard />
+                </button>
+            </div>
+            <div class="flex items-center gap-2 border-t border-line pt-3">
+                <a
+                    class="nav-item flex-1 min-w-0 h-auto py-1.5"
+                    href="/account"
+                    aria-current=current("/account")
+                >
+                    <span class="avatar" aria-hidden="true">
+                        {initial}
+                    </span>
+                    <span class="min-w-0 flex flex-col leading-tight">
+                        <span class="truncate text-ink">{name}</span>
+                        <span class="truncate text-xs font-normal text-ink-3">{viewer.role.to_string()}</span>
+                    </span>
+                </a>
+                <SignOutButton />
+            </div>
+        </div>
+    }
+}
+
+#[component]
+fn SignOutButton() -> impl IntoView {
+    let action = ServerAction::<SignOut>::new();
+    view! {
+        <ActionForm action>
+            <button type="submit" class="button button-ghost button-icon" aria-label="Sign out" title="Sign out">
+                <Draw icon=Icon::LogOut />
+            </button>
+        </ActionForm>
+    }
+}
+
+fn current(path: &'static str) -> impl Fn() -> Option<&'static str> {
+    let location = use_location();
+    move || {
+        location
+            .pathname
+            .with(|at| {
+                at.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+            .then_some("page")
+    }
+}
+
+#[component]
+fn Item(path: &'static str, icon: Icon, label: &'static str) -> impl IntoView {
+    view! {
+        <a class="nav-item" href=path aria-current=current(path)>
+            <Draw icon />
+            {label}
+        </a>
+    }
+}
+
+#[component]
+fn ThemeSwitch() -> impl IntoView {
+    let action = ServerAction::<ChooseTheme>::new();
+    let choice = |theme: Theme, icon: Icon, label: &'static str| {
+        view! {
+            <button
+                type="submit"
+                name="theme"
+                value=theme.word()
+                class="button button-ghost button-icon button-small"
+                aria-label=label
+                title=label
+                on:click=move |event: ev::MouseEvent| {
+                    event.prevent_default();
+                    apply(theme);
+                }
+            >
+                <Draw icon />
+            </button>
+        }
+    };
+    view! {
+        <ActionForm action>
+            <div class="flex" role="group" aria-label="Colour scheme">
+                {choice(Theme::System, Icon::Monitor, "As the system")}
+                {choice(Theme::Light, Icon::Sun, "Light")} {choice(Theme::Dark, Icon::Moon, "Dark")}
+            </div>
+        </ActionForm>
+    }
+}
+
+/// Shows a scheme at once and remembers it, without asking the server.
+fn apply(theme: Theme) {
+    let document = document();
+    if let Some(root) = document.document_element() {
+        // The document's element takes attributes.
+        let _ = match theme.attribute() {
+            Some(word) => root.set_attribute("data-theme", word),
+            None => root.remove_attribute("data-theme"),
+        };
+    }
+    if let Ok(document) = document.dyn_into::<leptos::web_sys::HtmlDocument>() {
+        let secure = if window().location().protocol().as_deref() == Ok("https:") { "; Secure" } else { "" };
+        // Refused only where cookies are off; the choice then lasts for this page.
+        let _ = document.set_cookie(&format!("{}{secure}", theme.cookie()));
+    }
+}
+
+const KEYS: [(&str, &str); 4] = [
+    ("/", "Search environments"),
+    ("n", "Create environment"),
+    ("e", "Go to environments"),
+    ("?", "Show these shortcuts"),
+];
+
+#[component]
+fn Shortcuts(open: RwSignal<bool>) -> impl IntoView {
+    view! {
+        <Dialog open title="Keyboard shortcuts" heading_id="shortcuts-title">
+            <div class="dialog-body">
+                <dl class="pairs">
+                    {KEYS
+                        .map(|(key, what)| {
+                            view! {
+                                <dt>
+                                    <kbd class="kbd">{key}</kbd>
+                                </dt>
+                                <dd>{what}</dd>
+                            }
+                        })
+                        .into_iter()
+                        .collect_view()}
+                </dl>
+            </div>
+            <div class="dialog-foot">
+                <button type="button" class="button" on:click=move |_| open.set(false)>
+                    "Close"
+                </button>
+            </div>
+        </Dialog>
+    }
+}
+
+/// Single keys, unless one is typing or a dialog is open.
+fn listen_to_keys(shortcuts: RwSignal<bool>) {
+    let navigate = use_navigate();
+    Effect::new(move |_| {
+        let navigate = navigate.clone();
+        let handle = window_event_listener(ev::keydown, move |event| {
+            if event.ctrl_key() || event.meta_key() || event.alt_key() || event.default_prevented() || is_typing(&event) {
+                return;
+            }
+            match event.key().as_str() {
+                "/" => {
+                    if let Some(search) = focusable("search") {
+                        event.prevent_default();
+                        let _ = search.focus();
+                    } else {
+                        event.prevent_default();
+                        navigate(&format!("{}#search", links::ENVIRONMENTS), Default::default());
+                    }
+                }
+                // Where there is no such button the viewer may not create.
+                "n" if focusable("create").is_some() => navigate(links::NEW_ENVIRONMENT, Default::default()),
+                "e" => navigate(links::ENVIRONMENTS, Default::default()),
+                "?" => shortcuts.set(true),
+                _ => {}
+            }
+        });
+        on_cleanup(move || handle.remove());
+    });
+}
+
+fn focusable(id: &str) -> Option<leptos::web_sys::HtmlElement> {
+    document().get_element_by_id(id)?.dyn_into().ok()
+}
+
+fn is_typing(event: &ev::KeyboardEvent) -> bool {
+    let Some(element) = event.target().and_then(|target| target.dyn_into::<leptos::web_sys::Element>().ok()) else {
+        return false;
+    };
+    matches!(element.tag_name().as_str(), "INPUT" | "TEXTAREA" | "SELECT")
+        || document().query_selector("dialog[open]").ok().flatten().is_some()
+}
+
+/// `/` is the environments.
+#[component]
+pub fn Home() -> impl IntoView {
+    view! { <Redirect path=links::ENVIRONMENTS /> }
+}
+
+/// Nothing has this address.
+#[component]
+pub fn NotFound() -> impl IntoView {
+    view! {
+        <main id="main" tabindex="-1">
+            <Failure error=AppError::new(Code::NotFound, "") />
+        </main>
+    }
+}

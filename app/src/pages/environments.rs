@@ -1,0 +1,575 @@
+//! The table of environments.
+
+use std::collections::HashMap;
+
+use domain::ids::EnvironmentId;
+use leptos::{html, prelude::*};
+use leptos_meta::Title;
+use leptos_router::{
+    NavigateOptions,
+    hooks::{use_navigate, use_query_map},
+};
+use wire::{
+    console::{EnvironmentItem, Sort, SortBy, TableNews},
+    managed_agents::EnvironmentTemplate,
+};
+
+use crate::{
+    api::{
+        AppError,
+        environments::{DeleteEnvironment, TablePage, follow_environments, load_environments},
+        setup_runs::TestSetup,
+    },
+    components::{
+        Alert, CopyId, Dialog, Draw, Failure, Icon, Loading, Menu, SetupBadgeView, Submit, Tone,
+        field::bind_input,
+    },
+    links,
+    live::now::{Ago, Now},
+};
+
+/// Rows that are shown before one asks for more.
+const FIRST_ROWS: usize = 100;
+
+/// The page.
+#[component]
+pub fn EnvironmentsPage() -> impl IntoView {
+    let query = use_query_map();
+    let sort = Memo::new(move |_| {
+        let query = query.read();
+        read_sort(query.get_str("sort"), query.get_str("order"))
+    });
+    let table = Resource::new_blocking(move || sort.get(), |sort| load_environments(String::new(), sort));
+    view! {
+        <Transition fallback=Loading>
+            {move || Suspend::new(async move {
+                match table.await {
+                    Ok(page) => view! { <Table page sort=sort.get_untracked() /> }.into_any(),
+                    Err(error) => view! { <Failure error /> }.into_any(),
+                }
+            })}
+        </Transition>
+    }
+}
+
+fn read_sort(by: Option<&str>, order: Option<&str>) -> Sort {
+    let by = match by {
+        Some("name") => SortBy::Name,
+        Some("resources") => SortBy::Resources,
+        Some("setup") => SortBy::Setup,
+        Some("created") => SortBy::Created,
+        _ => SortBy::Updated,
+    };
+    Sort {
+        by,
+        ascending: order == Some("up"),
+    }
+}
+
+const fn sort_word(by: SortBy) -> &'static str {
+    match by {
+        SortBy::Updated => "updated",
+        SortBy::Created => "created",
+        SortBy::Name => "name",
+        SortBy::Resources => "resources",
+        SortBy::Setup => "setup",
+    }
+}
+
+/// Whether a row's name or id holds the text, without case.
+fn matches(item: &EnvironmentItem, text: &str) -> bool {
+    let text = text.trim().to_lowercase();
+    text.is_empty()
+        || item.name.to_lowercase().contains(&text)
+        || item.environment_id.to_string().contains(&text)
+}
+
+/// Applies news: changed rows in their place, new ones first, deleted ones out.
+fn apply(rows: &mut Vec<EnvironmentItem>, news: TableNews) {
+    let mut changed: HashMap<EnvironmentId, EnvironmentItem> =
+        news.changed.into_iter().map(|item| (item.environment_id, item)).collect();
+    rows.retain(|row| !news.gone.contains(&row.environment_id));
+    for row in rows.iter_mut() {
+        if let Some(item) = changed.remove(&row.environment_id) {
+            *row = item;
+        }
+    }
+    let mut fresh: Vec<EnvironmentItem> = changed.into_values().collect();
+    fresh.sort_by_key(|item| std::cmp::Reverse(item.created_at));
+    fresh.append(rows);
+    *rows = fresh;
+}
+
+#[component]
+fn Table(page: TablePage, sort: Sort) -> impl IntoView {
+    provide_context(Now::start(page.now_micros));
+    let may_change = page.table.may.change;
+    let rows = RwSignal::new(page.table.rows);
+    let templates = StoredValue::new(page.templates);
+    let query_map = use_query_map();
+    let text = RwSignal::new(query_map.read_untracked().get("query").unwrap_or_default());
+    let all = RwSignal::new(query_map.read_untracked().get_str("rows") == Some("all"));
+    let deleting: RwSignal<Option<EnvironmentItem>> = RwSignal::new(None);
+    let test = ServerAction::<TestSetup>::new();
+    let refused = Signal::derive(move || test.value().get().and_then(Result::err));
+    go_to_started_run(test);
+    follow(rows, sort);
+
+    let shown = Memo::new(move |_| {
+        let text = text.get();
+        rows.with(|rows| rows.iter().filter(|row| matches(row, &text)).cloned().collect::<Vec<_>>())
+    });
+    let is_empty = Memo::new(move |_| rows.with(Vec::is_empty));
+    let visible = move || {
+        let limit = if all.get() { usize::MAX } else { FIRST_ROWS };
+        shown.with(|rows| rows.iter().take(limit).cloned().collect::<Vec<_>>())
+    };
+    let hidden_rows = move || shown.with(Vec::len).saturating_sub(if all.get() { usize::MAX } else { FIRST_ROWS });
+    let key = StoredValue::new(page.key);
+
+    view! {
+        <Title text="Environments · Groundwork" />
+        <div class="page">
+            <header class="page-head">
+                <div>
+                    <h1 class="page-title">"Environments"</h1>
+                    <p class="page-sub">"The saved definitions of the sandboxes that sessions run in."</p>
+                </div>
+                {may_change
+                    .then(|| {
+                        view! {
+                            <a id="create" class="button button-primary" href=links::NEW_ENVIRONMENT>
+                                <Draw icon=Icon::Plus />
+                                "Create environment"
+                            </a>
+                        }
+                    })}
+            </header>
+            {move || refused.get().map(|error| view! { <NotStarted error /> })}
+            <Show when=move || !is_empty.get() fallback=move || view! { <Nothing may_change templates /> }>
+                <Search text sort />
+                <p class="visually-hidden" role="status">
+                    {move || crate::format::count(shown.with(Vec::len) as u64, "environment", "environments")}
+                </p>
+                <Show
+                    when=move || shown.with(|rows| !rows.is_empty())
+                    fallback=move || {
+                        view! {
+                            <div class="card empty">
+                                <Draw icon=Icon::Search />
+                                <p class="empty-title">"No environment matches"</p>
+                                <p class="empty-text">
+                                    "Nothing has “" {move || text.get()} "” in its name or id."
+                                </p>
+                                <a class="button" href=links::ENVIRONMENTS on:click=move |_| text.set(String::new())>
+                                    "Clear the search"
+                                </a>
+                            </div>
+                        }
+                    }
+                >
+                    <div class="table-wrap">
+                        <table class="table table-stack">
+                            <thead>
+                                <tr>
+                                    <Heading label="Name" by=SortBy::Name sort text />
+                                    <th scope="col">"ID"</th>
+                                    <Heading label="Resources" by=SortBy::Resources sort text />
+                                    <Heading label="Setup" by=SortBy::Setup sort text />
+                                    <Heading label="Updated" by=SortBy::Updated sort text />
+                                    <th scope="col">
+                                        <span class="visually-hidden">"Actions"</span>
+                                    </th>
+                                </tr>
+                            </thead>
+                            <tbody>
+                                <For
+                                    each=visible
+                                    key=|item| {
+                                        (item.environment_id, item.badge, item.updated_at, item.active_setup_run_id)
+                                    }
+                                    let:item
+                                >
+                                    <Row item may_change key=key.get_value() test deleting />
+                                </For>
+                            </tbody>
+                        </table>
+                    </div>
+                    <Show when=move || (hidden_rows() > 0)>
+                        <a
+                            class="button self-center"
+                            href=move || format!("{}?rows=all&query={}", links::ENVIRONMENTS, links::encode(&text.get()))
+                            on:click=move |event| {
+                                event.prevent_default();
+                                all.set(true);
+                            }
+                        >
+                            {move || format!("Show {} more", hidden_rows())}
+                        </a>
+                    </Show>
+                </Show>
+            </Show>
+            <DeleteDialog deleting rows />
+        </div>
+    }
+}
+
+#[component]
+fn Search(text: RwSignal<String>, sort: Sort) -> impl IntoView {
+    let node: NodeRef<html::Input> = NodeRef::new();
+    bind_input(node, text);
+    let navigate = use_navigate();
+    let address = move || {
+        let mut parts: Vec<String> = Vec::new();
+        let text = text.get_untracked();
+        if !text.trim().is_empty() {
+            parts.push(format!("query={}", links::encode(text.trim())));
+        }
+        if sort != Sort::default() {
+            parts.push(format!("sort={}", sort_word(sort.by)));
+            if sort.ascending {
+                parts.push("order=up".to_owned());
+            }
+        }
+        if parts.is_empty() {
+            links::ENVIRONMENTS.to_owned()
+        } else {
+            format!("{}?{}", links::ENVIRONMENTS, parts.join("&"))
+        }
+    };
+    view! {
+        <form method="get" action=links::ENVIRONMENTS role="search" class="max-w-md">
+            <div class="input-wrap">
+                <Draw icon=Icon::Search />
+                <input
+                    node_ref=node
+                    id="search"
+                    class="input"
+                    type="search"
+                    name="query"
+                    value=text.get_untracked()
+                    placeholder="Search by name or ID"
+                    aria-label="Search environments by name or ID"
+                    autocomplete="off"
+                    on:input:target=move |event| {
+                        text.set(event.target().value());
+                        navigate(
+                            &address(),
+                            NavigateOptions {
+                                replace: true,
+                                scroll: false,
+                                ..NavigateOptions::default()
+                            },
+                        );
+                    }
+                />
+                <kbd class="kbd" aria-hidden="true">
+                    "/"
+                </kbd>
+            </div>
+        </form>
+    }
+}
+
+#[component]
+fn Heading(label: &'static str, by: SortBy, sort: Sort, text: RwSignal<String>) -> impl IntoView {
+    let active = sort.by == by;
+    // Names and sizes read best from the small end, times from the new end.
+    let first_up = !matches!(by, SortBy::Updated | SortBy::Created);
+    let up = if active { !sort.ascending } else { first_up };
+    let icon = match (active, sort.ascending) {
+        (false, _) => Icon::ArrowUpDown,
+        (true, true) => Icon::ArrowUp,
+        (true, false) => Icon::ArrowDown,
+    };
+    let href = move || {
+        format!(
+            "{}?sort={}{}{}",
+            links::ENVIRONMENTS,
+            sort_word(by),
+            if up { "&order=up" } else { "" },
+            text.with(|text| {
+                if text.is_empty() { String::new() } else { format!("&query={}", links::encode(text)) }
+            })
+        )
+    };
+    view! {
+        <th scope="col" aria-sort=active.then_some(if sort.ascending { "ascending" } else { "descending" })>
+            <a class="table-sort" href=href>
+                {label}
+                <Draw icon />
+            </a>
+        </th>
+    }
+}
+
+#[component]
+fn Row(
+    item: EnvironmentItem,
+    may_change: bool,
+    key: String,
+    test: ServerAction<TestSetup>,
+    deleting: RwSignal<Option<EnvironmentItem>>,
+) -> impl IntoView {
+    let id = item.environment_id;
+    let path = links::environment(id);
+    let badge = match item.active_setup_run_id {
+        Some(run) => view! {
+            <a href=links::run(id, run)>
+                <SetupBadgeView badge=item.badge />
+            </a>
+        }
+        .into_any(),
+        None => view! { <SetupBadgeView badge=item.badge /> }.into_any(),
+    };
+    let testable = item.testable && item.active_setup_run_id.is_none();
+    let label = format!("Actions for {}", item.name);
+    let for_dialog = item.clone();
+    view! {
+        <tr>
+            <td class="cell-title max-w-96">
+                <a class="font-medium hover:underline break-words" href=path.clone()>
+                    {item.name.clone()}
+                </a>
+                {(!item.description.is_empty())
+                    .then(|| view! { <p class="truncate text-xs text-ink-3 hidden sm:block">{item.description.clone()}</p> })}
+            </td>
+            <td data-label="ID">
+                <CopyId short=item.short_id.clone() whole=id.to_string() />
+            </td>
+            <td data-label="Resources" class="text-ink-2 sm:whitespace-nowrap">
+                {item.resources.clone()}
+            </td>
+            <td data-label="Setup">{badge}</td>
+            <td data-label="Updated" class="text-ink-2 whitespace-nowrap">
+                <Ago at=item.updated_at />
+            </td>
+            <td class="actions">
+                <Menu id=format!("menu-{id}") label>
+                    <a class="menu-item" href=path>
+                        <Draw icon=if may_change { Icon::Pencil } else { Icon::FileTerminal } />
+                        {if may_change { "Edit" } else { "Open" }}
+                    </a>
+                    {may_change
+                        .then(|| {
+                            view! {
+                                <a class="menu-item" href=links::duplicate_environment(id)>
+                                    <Draw icon=Icon::Copy />
+                                    "Duplicate"
+                                </a>
+                                {testable
+                                    .then(|| {
+                                        view! {
+                                            <ActionForm action=test>
+                                                <input type="hidden" name="environment_id" value=id.to_string() />
+                                                <input type="hidden" name="key" value=format!("{key}-{id}") />
+                                                <button type="submit" class="menu-item">
+                                                    <Draw icon=Icon::FlaskConical />
+                                                    "Test setup"
+                                                </button>
+                                            </ActionForm>
+                                        }
+                                    })}
+                                <hr class="menu-line" />
+                                <a
+                                    class="menu-item menu-item-danger"
+                                    href=links::delete_environment(id)
+                                    on:click=move |event| {
+                                        event.prevent_default();
+                                        deleting.set(Some(for_dialog.clone()));
+                                    }
+                                >
+                                    <Draw icon=Icon::Trash2 />
+                                    "Delete"
+                                </a>
+                            }
+                        })}
+                </Menu>
+            </td>
+        </tr>
+    }
+}
+
+#[component]
+fn NotStarted(error: AppError) -> impl IntoView {
+    view! {
+        <Alert tone=Tone::Bad title="The setup test did not start." urgent=true>
+            {error.to_string()}
+        </Alert>
+    }
+}
+
+#[component]
+fn DeleteDialog(
+    deleting: RwSignal<Option<EnvironmentItem>>,
+    rows: RwSignal<Vec<EnvironmentItem>>,
+) -> impl IntoView {
+    let action = ServerAction::<DeleteEnvironment>::new();
+    let open = RwSignal::new(false);
+    let error = Signal::derive(move || action.value().get().and_then(Result::err));
+    Effect::new(move |_| open.set(deleting.with(Option::is_some)));
+    Effect::new(move |_| {
+        if !open.get() {
+            deleting.set(None);
+        }
+    });
+    Effect::new(move |_| {
+        if matches!(action.value().get(), Some(Ok(())))
+            && let Some(gone) = deleting.get_untracked()
+        {
+            rows.update(|rows| rows.retain(|row| row.environment_id != gone.environment_id));
+            deleting.set(None);
+        }
+    });
+    view! {
+        <Dialog open title="Delete environment" heading_id="delete-title">
+            {move || {
+                deleting
+                    .get()
+                    .map(|item| {
+                        view! {
+                            <ActionForm action>
+                                <input type="hidden" name="environment_id" value=item.environment_id.to_string() />
+                                <div class="dialog-body">
+                                    <p>
+                                        "Delete " <strong class="break-words">{item.name.clone()}</strong>
+                                        "? New sessions cannot use it any more, and there is no way back."
+                                    </p>
+                                    {item
+                                        .active_setup_run_id
+                                        .is_some()
+                                        .then(|| {
+                                            view! {
+                                                <Alert tone=Tone::Warn>
+                                                    "A setup test is running on it now. It will be cancelled."
+                                                </Alert>
+                                            }
+                                        })}
+                                    {move || {
+                                        error
+                                            .get()
+                                            .map(|error| {
+                                                view! {
+                                                    <Alert tone=Tone::Bad urgent=true>
+                                                        {error.to_string()}
+                                                    </Alert>
+                                                }
+                                            })
+                                    }}
+                                </div>
+                                <div class="dialog-foot">
+                                    <button type="button" class="button" autofocus on:click=move |_| deleting.set(None)>
+                                        "Cancel"
+                                    </button>
+                                    <Submit label="Delete" class="button-danger" busy=action.pending() />
+                                </div>
+                            </ActionForm>
+                        }
+                    })
+            }}
+        </Dialog>
+    }
+}
+
+#[component]
+fn Nothing(may_change: bool, templates: StoredValue<Vec<EnvironmentTemplate>>) -> impl IntoView {
+    view! {
+        <div class="card empty">
+            <Draw icon=Icon::Layers />
+            <p class="empty-title">"No environments yet"</p>
+            <p class="empty-text">
+                "An environment is the saved definition of a sandbox: its size, disk, network access and setup script. Creating one starts no compute."
+            </p>
+            {if may_change {
+                view! {
+                    <h2 class="text-sm font-semibold mt-4">"Choose a starting point"</h2>
+                    <div class="cards w-full max-w-4xl mt-1">
+                        <TemplateCards templates=templates.get_value() chosen=None />
+                    </div>
+                    <a class="link text-sm mt-2" href=links::NEW_ENVIRONMENT>
+                        "or start from nothing"
+                    </a>
+                }
+                    .into_any()
+            } else {
+                view! { <p class="empty-text">"A developer or an admin of your organization can create one."</p> }.into_any()
+            }}
+        </div>
+    }
+}
+
+/// Cards of starting points; each a link, so that it works without scripting.
+#[component]
+pub fn TemplateCards(
+    /// The starting points.
+    templates: Vec<EnvironmentTemplate>,
+    /// The chosen one.
+    chosen: Option<String>,
+) -> impl IntoView {
+    templates
+        .into_iter()
+        .map(|template| {
+            let is_chosen = chosen.as_deref() == Some(template.id.as_str());
+            view! {
+                <a class="pick" href=links::from_template(&template.id) aria-current=is_chosen.then_some("true")>
+                    <span class="pick-name">
+                        <Draw icon=Icon::named(&template.icon) />
+                        {template.name}
+                    </span>
+                    <span class="pick-text">{template.summary}</span>
+                </a>
+            }
+        })
+        .collect_view()
+}
+
+/// Once a test was started from a row, one wants to see it.
+fn go_to_started_run(test: ServerAction<TestSetup>) {
+    let navigate = use_navigate();
+    Effect::new(move |_| {
+        if matches!(test.value().get(), Some(Ok(_)))
+            && let Some(input) = test.input().get_untracked()
+        {
+            navigate(&links::environment(input.environment_id), NavigateOptions::default());
+        }
+    });
+}
+
+/// Keeps the rows as they are on the server while the page is looked at.
+#[cfg(feature = "hydrate")]
+fn follow(rows: RwSignal<Vec<EnvironmentItem>>, sort: Sort) {
+    use crate::live::stream;
+    leptos::reactive::spawn_local_scoped_with_cancellation(async move {
+        let mut first = true;
+        loop {
+            // A page in the background holds no connection: browsers allow few to one host.
+            while document().hidden() {
+                stream::pause(1_000).await;
+                first = false;
+            }
+            // What happened while nobody followed. Asked for before following would leave a gap, so it comes second.
+            let in_flight = rows.with_untracked(|rows| rows.iter().any(|row| row.active_setup_run_id.is_some()));
+            if !first || in_flight {
+                leptos::reactive::spawn_local_scoped_with_cancellation(async move {
+                    stream::pause(400).await;
+                    if let Ok(page) = load_environments(String::new(), sort).await {
+                        rows.set(page.table.rows);
+                    }
+                });
+            }
+            first = false;
+            stream::read(follow_environments(), |news: TableNews| {
+                rows.update(|rows| apply(rows, news));
+                !document().hidden()
+            })
+            .await;
+            stream::pause(2_000).await;
+        }
+    });
+}
+
+#[cfg(not(feature = "hydrate"))]
+fn follow(_rows: RwSignal<Vec<EnvironmentItem>>, _sort: Sort) {
+    // Used by the browser alone.
+    let _ = (follow_environments, apply as fn(&mut Vec<EnvironmentItem>, TableNews));
+}

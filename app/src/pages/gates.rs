@@ -1,0 +1,239 @@
+//! Pages before signing in: first start, sign-in, invitation.
+
+use leptos::prelude::*;
+use leptos_router::hooks::{use_params_map, use_query_map};
+
+use crate::{
+    api::{
+        AppError,
+        signing::{AcceptInvitation, SetUp, SignIn, load_invitation, needs_setup},
+    },
+    components::{Alert, Errors, Failure, Gate, Loading, Submit, TextField, Tone, focus_first_error},
+    links,
+};
+
+/// Shows a refusal that no single field explains.
+#[component]
+fn Refusal(
+    /// The refusal.
+    #[prop(into)]
+    error: Signal<Option<AppError>>,
+) -> impl IntoView {
+    Effect::new(move |_| {
+        if error.with(Option::is_some) {
+            focus_first_error();
+        }
+    });
+    move || {
+        error.get().filter(|error| error.issues().is_empty()).map(|error| {
+            view! {
+                <Alert tone=Tone::Bad urgent=true>
+                    {error.to_string()}
+                </Alert>
+            }
+        })
+    }
+}
+
+/// Leads to where the reader belongs: `/setup` on the first start, `/sign-in` after it.
+async fn belongs_here(setup: bool) -> Result<(), AppError> {
+    let needed = needs_setup().await?;
+    #[cfg(feature = "ssr")]
+    if needed != setup {
+        leptos_axum::redirect(if needed { "/setup" } else { links::SIGN_IN });
+    }
+    let _ = (needed, setup);
+    Ok(())
+}
+
+/// First start: the organization and its first admin.
+#[component]
+pub fn SetUpPage() -> impl IntoView {
+    let here = Resource::new_blocking(|| (), |()| belongs_here(true));
+    let query = use_query_map();
+    let action = ServerAction::<SetUp>::new();
+    let errors = Errors::of(move || action.value().get());
+    provide_context(errors);
+    let token = RwSignal::new(query.read_untracked().get("token").unwrap_or_default());
+    view! {
+        <Gate title="Set up Groundwork" sub="Make your organization and its first admin. This page works once.">
+            <Suspense fallback=|| ()>
+                {move || Suspend::new(async move {
+                    here.await.err().map(|error| view! { <Alert tone=Tone::Bad>{error.to_string()}</Alert> })
+                })}
+            </Suspense>
+            <ActionForm action>
+                <div class="card card-body flex flex-col gap-4">
+                    <Refusal error=errors.0 />
+                    <TextField
+                        id="token"
+                        name="token"
+                        label="Setup token"
+                        value=token
+                        hint="The server printed it, with a link to this page, when it started."
+                        path="token"
+                        required=true
+                    />
+                    <TextField
+                        id="organization"
+                        name="organization"
+                        label="Organization name"
+                        path="organization_name"
+                        autocomplete="organization"
+                        required=true
+                        maxlength=100
+                    />
+                    <TextField
+                        id="display_name"
+                        name="display_name"
+                        label="Your name"
+                        path="display_name"
+                        autocomplete="name"
+                        optional=true
+                        maxlength=100
+                    />
+                    <TextField
+                        id="email"
+                        name="email"
+                        label="E-mail address"
+                        path="email"
+                        kind="email"
+                        autocomplete="username"
+                        required=true
+                    />
+                    <NewPassword />
+                    <Submit label="Set up and sign in" class="button-primary" busy=action.pending() />
+                </div>
+            </ActionForm>
+        </Gate>
+    }
+}
+
+/// A new password, with the rule beside it.
+#[component]
+pub fn NewPassword(
+    /// Name in the form.
+    #[prop(default = "password")]
+    name: &'static str,
+) -> impl IntoView {
+    view! {
+        <TextField
+            id=name
+            name=name
+            label="New password"
+            path="password"
+            kind="password"
+            autocomplete="new-password"
+            hint="At least 10 characters."
+            required=true
+            minlength=10
+        />
+    }
+}
+
+/// Signing in.
+#[component]
+pub fn SignInPage() -> impl IntoView {
+    let here = Resource::new_blocking(|| (), |()| belongs_here(false));
+    let query = use_query_map();
+    let action = ServerAction::<SignIn>::new();
+    let errors = Errors::of(move || action.value().get());
+    provide_context(errors);
+    let next = move || {
+        query.read().get("next").filter(|path| links::local(path).is_some()).unwrap_or_default()
+    };
+    view! {
+        <Gate title="Sign in" sub="to Groundwork">
+            <Suspense fallback=|| ()>
+                {move || Suspend::new(async move {
+                    here.await.err().map(|error| view! { <Alert tone=Tone::Bad>{error.to_string()}</Alert> })
+                })}
+            </Suspense>
+            <ActionForm action>
+                <div class="card card-body flex flex-col gap-4">
+                    <Refusal error=errors.0 />
+                    <input type="hidden" name="next" value=next />
+                    <TextField
+                        id="email"
+                        name="email"
+                        label="E-mail address"
+                        path="email"
+                        kind="email"
+                        autocomplete="username"
+                        required=true
+                        autofocus=true
+                    />
+                    <TextField
+                        id="password"
+                        name="password"
+                        label="Password"
+                        path="password"
+                        kind="password"
+                        autocomplete="current-password"
+                        required=true
+                    />
+                    <Submit label="Sign in" class="button-primary" busy=action.pending() />
+                </div>
+            </ActionForm>
+            <p class="muted text-xs">
+                "No account, or a forgotten password? Ask an admin of your organization for an invitation link."
+            </p>
+        </Gate>
+    }
+}
+
+/// Accepting an invitation.
+#[component]
+pub fn InvitePage() -> impl IntoView {
+    let params = use_params_map();
+    let token = move || params.read().get("token").unwrap_or_default();
+    let invitation = Resource::new_blocking(token, load_invitation);
+    let action = ServerAction::<AcceptInvitation>::new();
+    let errors = Errors::of(move || action.value().get());
+    provide_context(errors);
+    view! {
+        <Suspense fallback=Loading>
+            {move || Suspend::new(async move {
+                match invitation.await {
+                    Err(error) => view! { <main id="main"><Failure error /></main> }.into_any(),
+                    Ok(invitation) => {
+                        let email = RwSignal::new(invitation.email.clone());
+                        view! {
+                            <Gate
+                                title=format!("Join {}", invitation.organization_name)
+                                sub=format!("You were invited with the role {}.", invitation.role)
+                            >
+                                <ActionForm action>
+                                    <div class="card card-body flex flex-col gap-4">
+                                        <Refusal error=errors.0 />
+                                        <input type="hidden" name="token" value=token() />
+                                        <TextField
+                                            id="email"
+                                            name=""
+                                            label="E-mail address"
+                                            value=email
+                                            autocomplete="username"
+                                            readonly=true
+                                        />
+                                        <TextField
+                                            id="display_name"
+                                            name="display_name"
+                                            label="Your name"
+                                            path="display_name"
+                                            autocomplete="name"
+                                            optional=true
+                                            maxlength=100
+                                        />
+                                        <NewPassword />
+                                        <Submit label="Join" class="button-primary" busy=action.pending() />
+                                    </div>
+                                </ActionForm>
+                            </Gate>
+                        }
+                            .into_any()
+                    }
+                }
+            })}
+        </Suspense>
+    }
+}
