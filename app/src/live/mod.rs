@@ -3,3 +3,4 @@
 pub mod follow;
 pub mod now;
 pub mod stream;
+pub mod log_view;

@@ -1,0 +1,500 @@
+//! The environment form's fields, in the specification's order; the same for create, edit and reading.
+
+use domain::limits;
+use leptos::{html, prelude::*};
+use wire::console::Offer;
+
+use crate::{
+    components::{Alert, Draw, Errors, FieldError, Icon, Select, Switch, TextArea, TextField, Tone},
+    draft::{INTERNET_ENABLED, INTERNET_HOSTS, INTERNET_NONE, is_on, parse_dotenv, parse_rules},
+    format,
+    pages::{inputs::Inputs, rules_editor::RulesEditor, script_editor::ScriptEditor},
+    units,
+};
+
+/// All fields.
+#[component]
+pub fn Fields(
+    /// Their values.
+    inputs: Inputs,
+    /// What the deployment offers.
+    offer: Offer,
+    /// Only to read.
+    readonly: bool,
+) -> impl IntoView {
+    view! {
+        <input type="hidden" name="draft[template]" prop:value=move || inputs.template.get() value=inputs.template.get_untracked() />
+        <input type="hidden" name="draft[provider]" value=inputs.provider.get_untracked() />
+        <input type="hidden" name="draft[placement]" value=inputs.placement.get_untracked() />
+        <section class="section">
+            <div class="section-body pt-4">
+                <TextField
+                    id="name"
+                    name="draft[name]"
+                    label="Name"
+                    value=inputs.name
+                    path="name"
+                    required=true
+                    maxlength=256
+                    readonly=readonly
+                    placeholder="data-analysis"
+                />
+                <TextArea
+                    id="description"
+                    name="draft[description]"
+                    label="Description"
+                    value=inputs.description
+                    path="description"
+                    optional=true
+                    rows=2
+                    readonly=readonly
+                />
+            </div>
+        </section>
+        <Permissions inputs offer=offer.clone() readonly />
+        <Compute inputs offer=offer.clone() readonly />
+        <Storage inputs offer=offer.clone() readonly />
+        <Variables inputs offer=offer readonly />
+        <section class="section">
+            <div class="section-body pt-4">
+                <ScriptEditor inputs readonly />
+            </div>
+        </section>
+    }
+}
+
+#[component]
+fn Section(
+    title: &'static str,
+    #[prop(optional)] open: bool,
+    #[prop(into)] summary: Signal<String>,
+    children: Children,
+) -> impl IntoView {
+    view! {
+        <details class="section" open=open>
+            <summary>
+                <Draw icon=Icon::ChevronRight />
+                <h2>{title}</h2>
+                <span class="section-summary">{move || summary.get()}</span>
+            </summary>
+            <div class="section-body">{children()}</div>
+        </details>
+    }
+}
+
+#[component]
+fn Permissions(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
+    let catalog = offer.catalog;
+    let internet = inputs.internet;
+    let saved = internet.get_untracked();
+    let choices: Vec<(&'static str, &'static str)> = [
+        (INTERNET_ENABLED, "Enabled"),
+        (INTERNET_NONE, "No access"),
+        (INTERNET_HOSTS, "Selected hosts"),
+    ]
+    .into_iter()
+    // What the deployment does not offer is not offered; what is saved is still shown as what it is.
+    .filter(|(word, _)| catalog.egress || *word == INTERNET_NONE || *word == saved)
+    .collect();
+    let summary = Signal::derive(move || {
+        let access = match internet.get().as_str() {
+            INTERNET_ENABLED => "Internet access enabled".to_owned(),
+            INTERNET_HOSTS => {
+                let rules = inputs.rules.with(|text| parse_rules(text).len());
+                format::count(rules as u64, "host rule", "host rules")
+            }
+            _ => "No internet access".to_owned(),
+        };
+        if is_on(&inputs.privileged.get()) { format!("{access} · privileged") } else { access }
+    });
+    let error = use_context::<Errors>();
+    let error = Signal::derive(move || error?.0.with(|error| error.as_ref()?.field("network_policy")));
+    let groups = catalog.host_groups.clone();
+    let show_privileged = catalog.privileged || is_on(&inputs.privileged.get_untracked());
+    view! {
+        <Section title="Permissions" open=true summary>
+            <fieldset class="field" aria-describedby="internet-error">
+                <legend class="field-label mb-1.5">"Internet access"</legend>
+                <div class="segments self-start">
+                    {choices
+                        .into_iter()
+                        .map(|(word, label)| {
+                            view! { <Choice word label value=internet readonly /> }
+                        })
+                        .collect_view()}
+                </div>
+                <FieldError id="internet-error".to_owned() message=error />
+                {(!catalog.egress)
+                    .then(|| {
+                        view! {
+                            <p class="field-hint">
+                                "This deployment cannot open hosts: every sandbox is without internet access."
+                            </p>
+                        }
+                    })}
+                <Show when=move || internet.with(|now| now == INTERNET_ENABLED)>
+                    <p class="field-hint">
+                        "Every public host can be reached. Code in the sandbox can send anything anywhere: allow only the hosts the work needs when agents process untrusted content."
+                    </p>
+                </Show>
+                <Show when=move || internet.with(|now| now == INTERNET_NONE)>
+                    <p class="field-hint">"No host can be reached: neither by the setup script nor by commands."</p>
+                </Show>
+            </fieldset>
+            // Kept in the page whatever the choice, so that nothing typed is lost and a post without scripting has it.
+            <div class="rules-of">
+                <RulesEditor rules=inputs.rules groups readonly />
+            </div>
+            {show_privileged
+                .then(|| {
+                    view! {
+                        <Switch
+                            id="privileged"
+                            name="draft[privileged]"
+                            label="Privileged Docker"
+                            value=inputs.privileged
+                            path="privileged"
+                            hint="Docker can run inside the sandbox. Needs internet access to be enabled."
+                            disabled=readonly
+                        />
+                    }
+                })}
+        </Section>
+    }
+}
+
+/// One radio; keeps what was chosen before the page came alive.
+#[component]
+fn Choice(word: &'static str, label: &'static str, value: RwSignal<String>, readonly: bool) -> impl IntoView {
+    let node: NodeRef<html::Input> = NodeRef::new();
+    Effect::new(move |before: Option<()>| {
+        let Some(input) = node.get() else { return };
+        let wanted = value.with(|now| now == word);
+        if before.is_none() && input.checked() && !wanted {
+            value.set(word.to_owned());
+        } else if wanted && !input.checked() {
+            input.set_checked(true);
+        }
+    });
+    view! {
+        <label>
+            <input
+                node_ref=node
+                type="radio"
+                name="draft[internet]"
+                value=word
+                checked=value.with_untracked(|now| now == word)
+                disabled=readonly
+                on:change=move |_| value.set(word.to_owned())
+            />
+            {label}
+        </label>
+    }
+}
+
+#[component]
+fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
+    let (cpu, memory) = (inputs.cpu, inputs.memory);
+    let catalog = offer.catalog;
+    let saved_gpu = inputs.accelerator.get_untracked();
+    let mut names = catalog.accelerators.clone();
+    if !saved_gpu.is_empty() && !names.contains(&saved_gpu) {
+        names.push(saved_gpu);
+    }
+    let has_gpus = !names.is_empty();
+    let is_gpu = Signal::derive(move || inputs.accelerator.with(|name| !name.is_empty()));
+    let summary = Signal::derive(move || {
+        if is_gpu.get() {
+            return format!("{} · 8 vCPU · 32 GiB", inputs.accelerator.get());
+        }
+        let or = |text: String, default: &str| if text.trim().is_empty() { default.to_owned() } else { text };
+        format!("{} vCPU · {} GiB", or(cpu.get(), "2"), or(memory.get(), "4"))
+    });
+    let largest = catalog
+        .sizes
+        .machines
+        .iter()
+        .max_by_key(|machine| (machine.cpu_milli, machine.memory_mib))
+        .map(|machine| {
+            format!(
+                "The largest size that is offered: {} vCPU with {} GiB.",
+                units::milli_as_cpus(machine.cpu_milli),
+                units::mib_as_gib(machine.memory_mib)
+            )
+        })
+        .unwrap_or_default();
+    let presets = StoredValue::new(offer.presets);
+    let error = use_context::<Errors>();
+    let error = Signal::derive(move || {
+        error?.0.with(|error| {
+            let error = error.as_ref()?;
+            // The fields below have their own.
+            error.issues().into_iter().find(|(path, _)| path == "resources").map(|(_, message)| message)
+        })
+    });
+    view! {
+        <Section title="Compute" open=true summary>
+            {has_gpus
+                .then(|| {
+                    let options = std::iter::once((String::new(), "CPU".to_owned()))
+                        .chain(names.into_iter().map(|name| (name.clone(), format!("GPU: {name}"))))
+                        .collect();
+                    view! {
+                        <Select
+                            id="accelerator"
+                            name="draft[accelerator]"
+                            label="Compute kind"
+                            value=inputs.accelerator
+                            options
+                            path="resources.accelerator"
+                            hint="A GPU comes with 8 vCPU and 32 GiB."
+                            disabled=readonly
+                        />
+                    }
+                })}
+            <div class="flex flex-col gap-4" hidden=move || is_gpu.get()>
+                <div class="presets" role="group" aria-label="Sizes" hidden=readonly>
+                    {presets
+                        .with_value(|presets| {
+                            presets
+                                .iter()
+                                .map(|preset| {
+                                    let cpus = units::milli_as_cpus(preset.cpu_milli);
+                                    let gib = units::mib_as_gib(preset.memory_mib);
+                                    let (wanted_cpus, wanted_gib) = (cpus.clone(), gib.clone());
+                                    let is_on = move || {
+                                        (cpu.with(|now| *now == wanted_cpus) && memory.with(|now| *now == wanted_gib)).to_string()
+                                    };
+                                    view! {
+                                        <button
+                                            type="button"
+                                            class="preset"
+                                            aria-pressed=is_on
+                                            disabled=preset.refused.is_some()
+                                            title=preset.refused.clone()
+                                            on:click=move |_| {
+                                                cpu.set(cpus.clone());
+                                                memory.set(gib.clone());
+                                            }
+                                        >
+                                            <span class="font-medium">{preset.name.clone()}</span>
+                                            <span class="preset-size">{preset.text.clone()}</span>
+                                            {preset
+                                                .refused
+                                                .is_some()
+                                                .then(|| view! { <span class="preset-size">"Not offered here"</span> })}
+                                        </button>
+                                    }
+                                })
+                                .collect_view()
+                        })}
+                </div>
+                <FieldError id="resources-error".to_owned() message=error />
+                <div class="grid gap-4 sm:grid-cols-2 max-w-md">
+                    <TextField
+                        id="cpu"
+                        name="draft[cpu]"
+                        label="vCPU"
+                        value=cpu
+                        path="resources.cpu_milli"
+                        inputmode=Some("decimal")
+                        placeholder="2"
+                        readonly=readonly
+                    />
+                    <TextField
+                        id="memory"
+                        name="draft[memory]"
+                        label="Memory (GiB)"
+                        value=memory
+                        path="resources.memory_mib"
+                        inputmode=Some("decimal")
+                        placeholder="4"
+                        readonly=readonly
+                    />
+                </div>
+                <p class="field-hint">{largest}</p>
+            </div>
+        </Section>
+    }
+}
+
+#[component]
+fn Storage(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
+    let number = |text: String, default: u32| text.trim().parse().unwrap_or(default);
+    let summary = Signal::derive(move || {
+        let disk = number(inputs.disk.get(), limits::DISK_GI_DEFAULT);
+        let idle = number(inputs.idle_stop.get(), limits::IDLE_STOP_DEFAULT);
+        format!("{disk} GiB disk · stops after {} idle", format::duration(i64::from(idle) * 1_000))
+    });
+    let computer_use = offer.catalog.computer_use || is_on(&inputs.computer_use.get_untracked());
+    view! {
+        <Section title="Storage and lifecycle" summary>
+            <div class="grid gap-4 sm:grid-cols-2">
+                <TextField
+                    id="disk"
+                    name="draft[disk]"
+                    label="Workspace disk (GiB)"
+                    value=inputs.disk
+                    path="pvc_size_gi"
+                    kind="number"
+                    inputmode=Some("numeric")
+                    placeholder=limits::DISK_GI_DEFAULT.to_string()
+                    hint=format!("1 to {}.", limits::DISK_GI_MAX)
+                    readonly=readonly
+                />
+                <TextField
+                    id="idle_stop"
+                    name="draft[idle_stop]"
+                    label="Idle stop after (seconds)"
+                    value=inputs.idle_stop
+                    path="idle_stop_after_seconds"
+                    kind="number"
+                    inputmode=Some("numeric")
+                    placeholder=limits::IDLE_STOP_DEFAULT.to_string()
+                    hint=format!(
+                        "{} to {}; with computer use at least {}.",
+                        limits::IDLE_STOP_MIN,
+                        format::grouped(u64::from(limits::IDLE_STOP_MAX)),
+                        limits::IDLE_STOP_MIN_COMPUTER_USE,
+                    )
+                    readonly=readonly
+                />
+                <TextField
+                    id="stopped_delete"
+                    name="draft[stopped_delete]"
+                    label="Keep a stopped workspace for (seconds)"
+                    value=inputs.stopped_delete
+                    path="stopped_delete_after_seconds"
+                    kind="number"
+                    inputmode=Some("numeric")
+                    placeholder=limits::STOPPED_DELETE_DEFAULT.to_string()
+                    hint="3,600 (an hour) to 2,592,000 (30 days)."
+                    readonly=readonly
+                />
+                <TextField
+                    id="life"
+                    name="draft[life]"
+                    label="Longest life of a sandbox (seconds)"
+                    value=inputs.life
+                    path="resources.timeout_seconds"
+                    kind="number"
+                    inputmode=Some("numeric")
+                    placeholder="Unbounded"
+                    hint="10 to 86,400, whatever happens inside."
+                    readonly=readonly
+                />
+                <TextField
+                    id="http_port"
+                    name="draft[http_port]"
+                    label="HTTP port"
+                    value=inputs.http_port
+                    path="http_port"
+                    kind="number"
+                    inputmode=Some("numeric")
+                    placeholder="None"
+                    hint="A port in the sandbox that sessions expose."
+                    readonly=readonly
+                />
+            </div>
+            {computer_use
+                .then(|| {
+                    view! {
+                        <Switch
+                            id="computer_use"
+                            name="draft[computer_use]"
+                            label="Computer use"
+                            value=inputs.computer_use
+                            path="computer_use"
+                            hint="A desktop that an agent sees and uses."
+                            disabled=readonly
+                        />
+                    }
+                })}
+        </Section>
+    }
+}
+
+#[component]
+fn Variables(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
+    let vars = Memo::new(move |_| inputs.env_vars.with(|text| parse_dotenv(text)));
+    let summary = Signal::derive(move || match vars.get() {
+        Ok(vars) if vars.is_empty() => "None".to_owned(),
+        Ok(vars) => format::count(vars.len() as u64, "variable", "variables"),
+        Err(_) => "Cannot be read".to_owned(),
+    });
+    let metadata = Signal::derive(move || {
+        if inputs.metadata.with(|text| text.trim().is_empty()) { "None".to_owned() } else { "Set".to_owned() }
+    });
+    let mounts = offer.catalog.mounts || inputs.mounts.with_untracked(|text| !text.trim().is_empty());
+    let volumes = offer.catalog.volumes;
+    view! {
+        <Section title="Environment variables" summary>
+            <TextArea
+                id="env_vars"
+                name="draft[env_vars]"
+                label="Variables"
+                value=inputs.env_vars
+                path="env_vars"
+                code=true
+                rows=5
+                placeholder="NAME=value"
+                hint="NAME=value, one a line; paste a .env file as it is. Everyone who sees this environment sees them, so they are no place for passwords."
+                readonly=readonly
+            />
+            {move || {
+                vars.get()
+                    .err()
+                    .map(|message| {
+                        view! {
+                            <Alert tone=Tone::Warn>{message}</Alert>
+                        }
+                    })
+            }}
+        </Section>
+        {mounts
+            .then(|| {
+                let hint = if volumes.is_empty() {
+                    "An https:// address, a blank, and a path under /workspace/ or /mnt/; one a line.".to_owned()
+                } else {
+                    format!(
+                        "volume:NAME or an https:// address, a blank, and a path under /workspace/ or /mnt/; one a line. Volumes: {}.",
+                        volumes.join(", "),
+                    )
+                };
+                view! {
+                    <Section title="Mounts" summary=Signal::derive(move || {
+                        format::count(
+                            inputs.mounts.with(|text| text.lines().filter(|line| !line.trim().is_empty()).count()) as u64,
+                            "mount",
+                            "mounts",
+                        )
+                    })>
+                        <TextArea
+                            id="mounts"
+                            name="draft[mounts]"
+                            label="Mounts"
+                            value=inputs.mounts
+                            path="mounts"
+                            code=true
+                            hint
+                            readonly=readonly
+                        />
+                    </Section>
+                }
+            })}
+        <Section title="Metadata" summary=metadata>
+            <TextArea
+                id="metadata"
+                name="draft[metadata]"
+                label="Metadata"
+                value=inputs.metadata
+                path="metadata"
+                code=true
+                rows=4
+                placeholder="{\"team\": \"data\"}"
+                hint="A JSON object of your own, returned unchanged. At most 16 KiB."
+                readonly=readonly
+            />
+        </Section>
+    }
+}

@@ -1,0 +1,77 @@
+//! The environment form's inputs as signals.
+
+use leptos::prelude::*;
+
+use crate::draft::Draft;
+
+macro_rules! inputs {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// One signal for each input of [`Draft`].
+        #[derive(Clone, Copy)]
+        pub struct Inputs { $($(#[$doc])* pub $field: RwSignal<String>,)* }
+
+        impl Inputs {
+            /// Starts from a draft.
+            pub fn new(draft: &Draft) -> Self {
+                Self { $($field: RwSignal::new(draft.$field.clone()),)* }
+            }
+            /// Fills the form.
+            pub fn fill(self, draft: &Draft) {
+                $(if self.$field.with_untracked(|now| *now != draft.$field) {
+                    self.$field.set(draft.$field.clone());
+                })*
+            }
+            /// What the form holds now.
+            pub fn draft(self) -> Draft {
+                Draft { $($field: self.$field.get(),)* }
+            }
+        }
+    };
+}
+
+inputs! {
+    /// Name.
+    name,
+    /// Description.
+    description,
+    /// Template.
+    template,
+    /// Provider.
+    provider,
+    /// Internet access.
+    internet,
+    /// Rules.
+    rules,
+    /// Privileged.
+    privileged,
+    /// vCPU.
+    cpu,
+    /// GiB.
+    memory,
+    /// GPU.
+    accelerator,
+    /// Place.
+    placement,
+    /// Whole life.
+    life,
+    /// Disk.
+    disk,
+    /// Idle stop.
+    idle_stop,
+    /// Retention.
+    stopped_delete,
+    /// Computer use.
+    computer_use,
+    /// Port.
+    http_port,
+    /// Variables.
+    env_vars,
+    /// Mounts.
+    mounts,
+    /// Metadata.
+    metadata,
+    /// Script.
+    script,
+    /// Timeout.
+    setup_timeout,
+}

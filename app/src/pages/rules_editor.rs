@@ -1,0 +1,326 @@
+//! The rules of *Selected hosts*: as a list with live checks, or as text to paste into. The text is what is posted.
+
+use domain::{
+    host_groups::HostGroups,
+    limits,
+    network_policy::{HostGlob, NetworkPolicy, Rule, RuleAction},
+};
+use leptos::{html, prelude::*};
+
+use crate::{
+    components::{Draw, Icon, basics::alive, bind_text},
+    draft::{RuleLine, parse_rules, show_rules},
+};
+
+/// The editor.
+#[component]
+pub fn RulesEditor(
+    /// The text.
+    rules: RwSignal<String>,
+    /// Sets of hosts that are offered by name.
+    groups: HostGroups,
+    /// Only to read.
+    readonly: bool,
+) -> impl IntoView {
+    let node: NodeRef<html::Textarea> = NodeRef::new();
+    bind_text(node, rules);
+    let alive = alive();
+    let as_text = RwSignal::new(false);
+    let listed = Signal::derive(move || alive.get() && !as_text.get());
+    // A list is made anew whenever the text changes by something else than the list.
+    let written = RwSignal::new(String::new());
+    let lists = Memo::new(move |_| rules.with(|text| (*text != written.get_untracked()).then(|| text.clone())));
+    let groups = StoredValue::new(groups);
+    view! {
+        <div class="flex flex-col gap-2">
+            <p class="field-hint">
+                "Rules are checked in order, and the first match decides; what no rule allows is blocked. * stands for one or more characters, dots too: *.example.com covers a.example.com, not example.com."
+            </p>
+            <div hidden=move || listed.get()>
+                <label class="visually-hidden" for="rules">
+                    "Rules, one host a line"
+                </label>
+                <textarea
+                    node_ref=node
+                    id="rules"
+                    class="input input-code"
+                    name="draft[rules]"
+                    rows="6"
+                    spellcheck="false"
+                    readonly=readonly
+                    placeholder="github.com\n*.example.com\ndeny ads.example.com"
+                    on:input:target=move |event| rules.set(event.target().value())
+                >
+                    {rules.get_untracked()}
+                </textarea>
+                <p class="field-hint mt-1">"One host a line; write “deny” in front of those to block."</p>
+            </div>
+            {move || {
+                listed
+                    .get()
+                    .then(|| {
+                        // Only to run again when the text was changed from outside.
+                        lists.track();
+                        view! { <RuleList rules written readonly /> }
+                    })
+            }}
+            <Show when=move || alive.get()>
+                <div class="flex flex-wrap items-center gap-2">
+                    <Show when=move || !readonly>
+                        {groups
+                            .with_value(|groups| {
+                                groups
+                                    .0
+                                    .iter()
+                                    .map(|(name, hosts)| {
+                                        let hosts = hosts.clone();
+                                        view! {
+                                            <button
+                                                type="button"
+                                                class="button button-small"
+                                                title=hosts.join("\n")
+                                                on:click=move |_| rules.update(|text| add_hosts(text, &hosts))
+                                            >
+                                                <Draw icon=Icon::Plus />
+                                                {name.clone()}
+                                            </button>
+                                        }
+                                    })
+                                    .collect_view()
+                            })}
+                    </Show>
+                    <button
+                        type="button"
+                        class="button button-ghost button-small"
+                        on:click=move |_| as_text.update(|on| *on = !*on)
+                    >
+                        {move || if as_text.get() { "Show as a list" } else { "Edit or paste as text" }}
+                    </button>
+                </div>
+                <Tester rules />
+            </Show>
+        </div>
+    }
+}
+
+/// Adds the hosts that are not there yet.
+fn add_hosts(text: &mut String, hosts: &[String]) {
+    let mut rules = parse_rules(text);
+    for host in hosts {
+        if !rules.iter().any(|rule| rule.host.eq_ignore_ascii_case(host)) {
+            rules.push(RuleLine {
+                allow: true,
+                host: host.clone(),
+            });
+        }
+    }
+    *text = show_rules(&rules);
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    key: usize,
+    allow: RwSignal<bool>,
+    host: RwSignal<String>,
+}
+
+#[component]
+fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) -> impl IntoView {
+    let next_key = StoredValue::new(0_usize);
+    let entry = move |rule: RuleLine| {
+        next_key.update_value(|key| *key += 1);
+        Entry {
+            key: next_key.get_value(),
+            allow: RwSignal::new(rule.allow),
+            host: RwSignal::new(rule.host),
+        }
+    };
+    let entries = RwSignal::new(
+        rules.with_untracked(|text| parse_rules(text)).into_iter().map(entry).collect::<Vec<_>>(),
+    );
+    let write = move || {
+        let lines: Vec<RuleLine> = entries.with_untracked(|entries| {
+            entries
+                .iter()
+                .map(|entry| RuleLine {
+                    allow: entry.allow.get_untracked(),
+                    host: entry.host.get_untracked().trim().to_owned(),
+                })
+                .filter(|rule| !rule.host.is_empty())
+                .collect()
+        });
+        let text = show_rules(&lines);
+        written.set(text.clone());
+        rules.set(text);
+    };
+    let shift = move |key: usize, by: isize| {
+        entries.update(|entries| {
+            if let Some(at) = entries.iter().position(|entry| entry.key == key)
+                && let Some(to) = at.checked_add_signed(by).filter(|to| *to < entries.len())
+            {
+                entries.swap(at, to);
+            }
+        });
+        write();
+    };
+    view! {
+        <ol class="flex flex-col gap-1.5" aria-label="Rules">
+            <For each=move || entries.get() key=|entry| entry.key let:entry>
+                <li class="flex flex-wrap items-start gap-1.5">
+                    <select
+                        class="input w-24"
+                        aria-label="Action"
+                        disabled=readonly
+                        on:change:target=move |event| {
+                            entry.allow.set(event.target().value() == "allow");
+                            write();
+                        }
+                    >
+                        <option value="allow" selected=entry.allow.get_untracked()>
+                            "Allow"
+                        </option>
+                        <option value="deny" selected=!entry.allow.get_untracked()>
+                            "Deny"
+                        </option>
+                    </select>
+                    <div class="flex-1 min-w-40">
+                        <input
+                            class="input input-code"
+                            aria-label="Host"
+                            readonly=readonly
+                            prop:value=move || entry.host.get()
+                            placeholder="host or *.host"
+                            spellcheck="false"
+                            autocapitalize="off"
+                            on:input:target=move |event| {
+                                entry.host.set(event.target().value());
+                                write();
+                            }
+                        />
+                        {move || {
+                            entry
+                                .host
+                                .with(|host| (!host.trim().is_empty()).then(|| HostGlob::parse(host.trim()).err()).flatten())
+                                .map(|bad| view! { <p class="field-error mt-1">{bad.0}</p> })
+                        }}
+                    </div>
+                    {(!readonly)
+                        .then(|| {
+                            view! {
+                                <div class="flex">
+                                    <button
+                                        type="button"
+                                        class="button button-ghost button-icon"
+                                        aria-label="Move up"
+                                        on:click=move |_| shift(entry.key, -1)
+                                    >
+                                        <Draw icon=Icon::ArrowUp />
+                                    </button>
+                                    <button
+                                        type="button"
+                                        class="button button-ghost button-icon"
+                                        aria-label="Move down"
+                                        on:click=move |_| shift(entry.key, 1)
+                                    >
+                                        <Draw icon=Icon::ArrowDown />
+                                    </button>
+                                    <button
+                                        type="button"
+                                        class="button button-ghost button-icon"
+                                        aria-label="Remove"
+                                        on:click=move |_| {
+                                            entries.update(|entries| entries.retain(|other| other.key != entry.key));
+                                            write();
+                                        }
+                                    >
+                                        <Draw icon=Icon::X />
+                                    </button>
+                                </div>
+                            }
+                        })}
+                </li>
+            </For>
+        </ol>
+        {(!readonly)
+            .then(|| {
+                view! {
+                    <button
+                        type="button"
+                        class="button button-small self-start"
+                        disabled=move || entries.with(|entries| entries.len() >= limits::NETWORK_RULES_MAX)
+                        on:click=move |_| {
+                            let fresh = entry(RuleLine {
+                                allow: true,
+                                host: String::new(),
+                            });
+                            entries.update(|entries| entries.push(fresh));
+                        }
+                    >
+                        <Draw icon=Icon::Plus />
+                        "Add rule"
+                    </button>
+                }
+            })}
+    }
+}
+
+/// Would this host be allowed?
+#[component]
+fn Tester(rules: RwSignal<String>) -> impl IntoView {
+    let host = RwSignal::new(String::new());
+    let verdict = move || {
+        let host = host.get();
+        let host = host.trim();
+        if host.is_empty() {
+            return None;
+        }
+        let rules = rules.with(|text| parse_rules(text));
+        let policy = NetworkPolicy::Rules(
+            rules
+                .iter()
+                .map(|rule| Rule {
+                    host_glob: rule.host.clone(),
+                    action: if rule.allow { RuleAction::Allow } else { RuleAction::Deny },
+                })
+                .collect(),
+        );
+        let verdict = policy.verdict(host);
+        let by = match verdict.rule.and_then(|index| rules.get(index).map(|rule| (index + 1, rule))) {
+            Some((number, rule)) => format!("by rule {number}, {}", rule.host),
+            None => "since no rule matches".to_owned(),
+        };
+        Some((verdict.allowed, format!("{host} is {} {by}.", if verdict.allowed { "allowed" } else { "blocked" })))
+    };
+    view! {
+        <div class="flex flex-col gap-1 max-w-md">
+            <input
+                class="input input-code"
+                type="text"
+                aria-label="Test a host against the rules"
+                placeholder="Would this host be allowed?"
+                spellcheck="false"
+                autocapitalize="off"
+                autocomplete="off"
+                on:input:target=move |event| host.set(event.target().value())
+                on:keydown=|event| {
+                    // Enter here must not save the form.
+                    if event.key() == "Enter" {
+                        event.prevent_default();
+                    }
+                }
+            />
+            <p class="text-xs" aria-live="polite">
+                {move || {
+                    verdict()
+                        .map(|(allowed, text)| {
+                            view! {
+                                <span class:text-good=allowed class:text-bad=!allowed>
+                                    {text}
+                                </span>
+                            }
+                        })
+                }}
+            </p>
+        </div>
+    }
+}

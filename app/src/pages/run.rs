@@ -1,0 +1,86 @@
+//! One run's own page: its log fills it, and a line of it can be linked to (`#L42`).
+
+use domain::ids::{EnvironmentId, SetupRunId};
+use leptos::prelude::*;
+use leptos_router::hooks::use_params_map;
+use wire::error::Code;
+
+use crate::{
+    api::{
+        AppError,
+        setup_runs::{RunLogPage, load_run},
+    },
+    components::{CopyId, Failure, Loading, PageHead},
+    format, links,
+    live::now::{Ago, Now},
+    pages::setup_panel::Run,
+};
+
+/// The page.
+#[component]
+pub fn RunPage() -> impl IntoView {
+    let params = use_params_map();
+    let ids = Memo::new(move |_| {
+        let params = params.read();
+        let environment = params.get("id").and_then(|id| id.parse::<EnvironmentId>().ok());
+        environment.zip(params.get("run").and_then(|id| id.parse::<SetupRunId>().ok()))
+    });
+    let page = Resource::new_blocking(
+        move || ids.get(),
+        |ids| async move {
+            match ids {
+                Some((environment, run)) => load_run(environment, run).await,
+                None => Err(AppError::new(Code::NotFound, "")),
+            }
+        },
+    );
+    view! {
+        <Suspense fallback=Loading>
+            {move || Suspend::new(async move {
+                match page.await {
+                    Ok(page) => view! { <Loaded page /> }.into_any(),
+                    Err(error) => view! { <Failure error /> }.into_any(),
+                }
+            })}
+        </Suspense>
+    }
+}
+
+#[component]
+fn Loaded(page: RunLogPage) -> impl IntoView {
+    provide_context(Now::start(page.now_micros));
+    let run = page.page.run;
+    let script = page.page.script;
+    let above = (links::environment(run.environment_id), page.page.environment_name.clone());
+    let has_script = !script.is_empty();
+    view! {
+        <div class="page page-wide">
+            <PageHead title=format!("Setup run {}", run.short_id) above>
+                <span class="flex items-center gap-3 text-sm text-ink-2">
+                    <CopyId short=run.short_id.clone() whole=run.setup_run_id.to_string() />
+                    <span>{run.by.clone()} ", " <Ago at=run.created_at /></span>
+                </span>
+            </PageHead>
+            <Run run tail=page.lines tall=true />
+            {has_script
+                .then(|| {
+                    view! {
+                        <details class="section">
+                            <summary>
+                                <crate::components::Draw icon=crate::components::Icon::ChevronRight />
+                                <h2>"The script that it ran"</h2>
+                                <span class="section-summary">
+                                    {format::count(script.lines().count() as u64, "line", "lines")}
+                                </span>
+                            </summary>
+                            <div class="section-body">
+                                <pre class="code-block" tabindex="0" aria-label="Setup script">
+                                    {script}
+                                </pre>
+                            </div>
+                        </details>
+                    }
+                })}
+        </div>
+    }
+}

@@ -1,0 +1,171 @@
+//! The setup script's editor: a plain text area with line numbers and the server's own advice beside the lines.
+
+use domain::{limits, setup_script};
+use leptos::{ev, html, prelude::*};
+
+use crate::{
+    components::{Errors, FieldError, TextField, bind_text},
+    format,
+    pages::inputs::Inputs,
+};
+
+/// The editor with its timeout.
+#[component]
+pub fn ScriptEditor(
+    /// The form.
+    inputs: Inputs,
+    /// Only to read.
+    readonly: bool,
+) -> impl IntoView {
+    let node: NodeRef<html::Textarea> = NodeRef::new();
+    let gutter: NodeRef<html::Div> = NodeRef::new();
+    let script = inputs.script;
+    bind_text(node, script);
+    let error = use_context::<Errors>();
+    let error = Signal::derive(move || error?.0.with(|error| error.as_ref()?.field("setup.script")));
+    // Windows line ends come from pasted text; the server counts without them.
+    let warnings = Memo::new(move |_| script.with(|script| setup_script::lint(&setup_script::normalise(script))));
+    let bytes = Memo::new(move |_| script.with(|script| setup_script::normalise(script).len()));
+    let lines = Memo::new(move |_| script.with(|script| script.lines().count().max(1) + usize::from(script.ends_with('\n'))));
+    let numbers = move || {
+        let flagged: Vec<u32> = warnings.with(|found| found.iter().map(|warning| warning.line).collect());
+        (1..=lines.get().min(5_000))
+            .map(|number| {
+                let is_flagged = u32::try_from(number).is_ok_and(|number| flagged.contains(&number));
+                view! { <div class:has-warning=is_flagged>{number}</div> }
+            })
+            .collect_view()
+    };
+    let scroll = move |_| {
+        if let (Some(area), Some(gutter)) = (node.get_untracked(), gutter.get_untracked()) {
+            gutter.set_scroll_top(area.scroll_top());
+        }
+    };
+    view! {
+        <div class="field">
+            <label class="field-label" for="script">
+                "Setup script"
+            </label>
+            <p class="field-hint" id="script-hint">
+                "Runs once on fresh compute, as the user sandbox, in a bash login shell with set -eo pipefail. One command per line: the first failing line ends the run. Press Escape, then Tab, to leave the editor."
+            </p>
+            <div class="editor" data-invalid=move || error.with(Option::is_some).to_string()>
+                <div class="editor-gutter" node_ref=gutter aria-hidden="true">
+                    {numbers}
+                </div>
+                <textarea
+                    node_ref=node
+                    id="script"
+                    name="draft[script]"
+                    rows="9"
+                    spellcheck="false"
+                    autocapitalize="off"
+                    autocomplete="off"
+                    wrap="off"
+                    readonly=readonly
+                    aria-invalid=move || error.with(Option::is_some).then_some("true")
+                    aria-describedby="script-error script-hint script-warnings"
+                    placeholder="uv venv --seed /workspace/.venv"
+                    on:input:target=move |event| script.set(event.target().value())
+                    on:scroll=scroll
+                    on:keydown=move |event| {
+                        if !readonly {
+                            keep_tab(&event, node, script);
+                        }
+                    }
+                >
+                    {first_newline_kept(&script.get_untracked())}
+                </textarea>
+            </div>
+            <div class="editor-foot">
+                <span>{move || format::count(lines.get() as u64, "line", "lines")}</span>
+                <span class:text-bad=move || (bytes.get() > limits::SCRIPT_MAX_BYTES)>
+                    {move || {
+                        format!("{} of {} bytes", format::grouped(bytes.get() as u64), format::grouped(limits::SCRIPT_MAX_BYTES as u64))
+                    }}
+                </span>
+            </div>
+            <FieldError id="script-error".to_owned() message=error />
+            <ul id="script-warnings" class="flex flex-col gap-1.5 text-xs" aria-live="polite">
+                {move || {
+                    warnings
+                        .get()
+                        .into_iter()
+                        .map(|warning| {
+                            let line = warning.line;
+                            view! {
+                                <li class="flex gap-2">
+                                    <button
+                                        type="button"
+                                        class="mono text-warn hover:underline shrink-0"
+                                        on:click=move |_| go_to_line(node, line)
+                                    >
+                                        {format!("Line {line}")}
+                                    </button>
+                                    <span class="text-ink-2">{warning.message}</span>
+                                </li>
+                            }
+                        })
+                        .collect_view()
+                }}
+            </ul>
+        </div>
+        <div class="max-w-60">
+            <TextField
+                id="setup_timeout"
+                name="draft[setup_timeout]"
+                label="Timeout (seconds)"
+                value=inputs.setup_timeout
+                path="setup.timeout_seconds"
+                kind="number"
+                inputmode=Some("numeric")
+                placeholder=limits::SETUP_TIMEOUT_DEFAULT.to_string()
+                hint=format!("{} to {}. Past it the run fails with exit code 124.", limits::SETUP_TIMEOUT_MIN, format::grouped(u64::from(limits::SETUP_TIMEOUT_MAX)))
+                readonly=readonly
+            />
+        </div>
+    }
+}
+
+/// HTML swallows a line end right behind `<textarea>`.
+fn first_newline_kept(script: &str) -> String {
+    if script.starts_with('\n') { format!("\n{script}") } else { script.to_owned() }
+}
+
+/// Tab writes a tab; after Escape it moves on, so that the keyboard is never caught.
+fn keep_tab(event: &ev::KeyboardEvent, node: NodeRef<html::Textarea>, script: RwSignal<String>) {
+    let Some(area) = node.get_untracked() else { return };
+    match event.key().as_str() {
+        "Escape" => {
+            // The next Tab leaves.
+            let _ = area.set_attribute("data-leaving", "");
+        }
+        "Tab" if !event.shift_key() && area.get_attribute("data-leaving").is_none() => {
+            event.prevent_default();
+            let (Ok(Some(start)), Ok(Some(end))) = (area.selection_start(), area.selection_end()) else {
+                return;
+            };
+            // Works on the browser's own text, so that its positions (UTF-16) stay right.
+            if area.set_range_text_with_start_and_end("\t", start, end).is_ok() {
+                let _ = area.set_selection_range(start + 1, start + 1);
+            }
+            script.set(area.value());
+        }
+        _ => {
+            let _ = area.remove_attribute("data-leaving");
+        }
+    }
+}
+
+/// Selects a line and brings it into view.
+fn go_to_line(node: NodeRef<html::Textarea>, line: u32) {
+    let Some(area) = node.get_untracked() else { return };
+    let text = area.value();
+    let wanted = line.saturating_sub(1) as usize;
+    let before: usize = text.split('\n').take(wanted).map(|line| line.encode_utf16().count() + 1).sum();
+    let length = text.split('\n').nth(wanted).map_or(0, |line| line.encode_utf16().count());
+    let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    let _ = area.focus();
+    let _ = area.set_selection_range(position(before), position(before + length));
+    area.set_scroll_top(i32::try_from(line.saturating_sub(4)).unwrap_or(0) * 20);
+}
