@@ -162,7 +162,10 @@ pub fn Copy(
     let copy = move |_| {
         copy_text(&text.get_untracked());
         copied.set(true);
-        set_timeout(move || copied.set(false), std::time::Duration::from_millis(1_600));
+        set_timeout(
+            move || copied.set(false),
+            std::time::Duration::from_millis(1_600),
+        );
     };
     view! {
         <button

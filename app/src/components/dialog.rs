@@ -32,7 +32,7 @@ pub fn Dialog(
         // Only a click on the backdrop has the dialog itself as its target: the body covers all of it.
         let outside = event
             .target()
-            .is_some_and(|target| target.dyn_ref::<leptos::web_sys::HtmlDialogElement>().is_some());
+            .is_some_and(|target| target.dyn_ref::<web_sys::HtmlDialogElement>().is_some());
         if outside {
             open.set(false);
         }

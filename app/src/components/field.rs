@@ -367,8 +367,13 @@ pub fn focus_first_error() {
     use wasm_bindgen::JsCast as _;
     // After the messages were put in place.
     request_animation_frame(|| {
-        let found = document().query_selector("[aria-invalid=\"true\"], [data-error-summary]").ok().flatten();
-        let Some(element) = found.and_then(|element| element.dyn_into::<leptos::web_sys::HtmlElement>().ok()) else {
+        let found = document()
+            .query_selector("[aria-invalid=\"true\"], [data-error-summary]")
+            .ok()
+            .flatten();
+        let Some(element) =
+            found.and_then(|element| element.dyn_into::<web_sys::HtmlElement>().ok())
+        else {
             return;
         };
         let mut around = element.parent_element();

@@ -36,7 +36,7 @@ pub fn Menu(
 fn close(id: &str) {
     use wasm_bindgen::JsCast as _;
     let menu = document().get_element_by_id(id);
-    if let Some(menu) = menu.and_then(|menu| menu.dyn_into::<leptos::web_sys::HtmlElement>().ok()) {
+    if let Some(menu) = menu.and_then(|menu| menu.dyn_into::<web_sys::HtmlElement>().ok()) {
         // Fails only when it is closed already.
         let _ = menu.hide_popover();
     }

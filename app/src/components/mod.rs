@@ -9,7 +9,9 @@ pub mod states;
 
 pub use basics::{Alert, Copy, CopyId, SetupBadgeView, Sign, Submit, Tone};
 pub use dialog::Dialog;
-pub use field::{Errors, FieldError, Select, Switch, TextArea, TextField, bind_text, focus_first_error};
+pub use field::{
+    Errors, FieldError, Select, Switch, TextArea, TextField, bind_text, focus_first_error,
+};
 pub use icons::{Draw, Icon};
 pub use menu::Menu;
 pub use states::{Failure, Gate, Loading, PageHead};

@@ -99,17 +99,29 @@ pub fn Failure(
         Code::NotFound => (
             Icon::Search,
             "Not found",
-            "There is nothing at this address. It may have been deleted, or the link is wrong.".to_owned(),
+            "There is nothing at this address. It may have been deleted, or the link is wrong."
+                .to_owned(),
         ),
         Code::Forbidden => (Icon::Lock, "Not for your role", error.to_string()),
-        Code::Unauthorized => (Icon::Lock, "Signed out", "Sign in to see this page.".to_owned()),
-        _ => (Icon::TriangleAlert, "This page could not be loaded", error.to_string()),
+        Code::Unauthorized => (
+            Icon::Lock,
+            "Signed out",
+            "Sign in to see this page.".to_owned(),
+        ),
+        _ => (
+            Icon::TriangleAlert,
+            "This page could not be loaded",
+            error.to_string(),
+        ),
     };
     #[cfg(feature = "ssr")]
     if error.code() != Code::Unauthorized {
         crate::api::door::set_page_status(error.code());
     }
-    let retry = !matches!(error.code(), Code::NotFound | Code::Forbidden | Code::Unauthorized);
+    let retry = !matches!(
+        error.code(),
+        Code::NotFound | Code::Forbidden | Code::Unauthorized
+    );
     let request_id = error.request_id().map(ToOwned::to_owned);
     view! {
         <Title text=format!("{title} · Groundwork") />

@@ -38,7 +38,11 @@ impl LogState {
             newest: RwSignal::new(newest(tail)),
             follower: StoredValue::new(Follower::new(run.clone())),
             news: RwSignal::new(0),
-            link: RwSignal::new(if run.log.removed_at.is_some() { Link::Complete } else { Link::Connecting }),
+            link: RwSignal::new(if run.log.removed_at.is_some() {
+                Link::Complete
+            } else {
+                Link::Connecting
+            }),
             run: RwSignal::new(run),
         }
     }
@@ -61,20 +65,29 @@ impl LogState {
         }
         leptos::reactive::spawn_local_scoped_with_cancellation(async move {
             let was_finished = self.run.with_untracked(|run| run.finished);
-            let (environment, run) = self.run.with_untracked(|run| (run.environment_id, run.setup_run_id));
+            let (environment, run) = self
+                .run
+                .with_untracked(|run| (run.environment_id, run.setup_run_id));
             loop {
                 let after = self.follower.with_value(Follower::cursor);
                 let end = read(follow_run(environment, run, after), |frame| {
-                    let change = self.follower.try_update_value(|follower| follower.take(frame)).unwrap_or_default();
+                    let change = self
+                        .follower
+                        .try_update_value(|follower| follower.take(frame))
+                        .unwrap_or_default();
                     self.tell(change.lines, change.run);
                     !change.hang_up
                 })
                 .await;
                 let refused = match &end {
-                    Ended::Refused(error) if !error.is_unreachable() => Some((error.code(), error.0.message.as_str())),
+                    Ended::Refused(error) if !error.is_unreachable() => {
+                        Some((error.code(), error.0.message.as_str()))
+                    }
                     _ => None,
                 };
-                let next = self.follower.try_update_value(|follower| follower.closed(refused));
+                let next = self
+                    .follower
+                    .try_update_value(|follower| follower.closed(refused));
                 self.tell(false, false);
                 match next {
                     Some(Next::Again(milliseconds)) => pause(milliseconds).await,
@@ -134,15 +147,25 @@ pub fn Log(
     let window = Memo::new(move |_| {
         let total = state.lines_known();
         let (top, height) = seen.get();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scroll positions are small and not negative")]
-        let (first, count) = ((top / ROW).max(0.0) as usize, (height / ROW).ceil() as usize);
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "scroll positions are small and not negative"
+        )]
+        let (first, count) = (
+            (top / ROW).max(0.0) as usize,
+            (height / ROW).ceil() as usize,
+        );
         let from = first.saturating_sub(MARGIN).min(total);
         (from, (first + count + MARGIN).min(total))
     });
     let rows = move || {
         state.news.track();
         let (from, to) = window.get();
-        state.follower.with_value(|follower| follower.lines()[from.min(follower.lines().len())..to.min(follower.lines().len())].to_vec())
+        state.follower.with_value(|follower| {
+            follower.lines()[from.min(follower.lines().len())..to.min(follower.lines().len())]
+                .to_vec()
+        })
     };
     scroll_along(state, view_node, sticks, seen, target);
 
@@ -203,14 +226,20 @@ pub fn Log(
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "at most some hundred thousand lines")]
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "at most some hundred thousand lines"
+)]
 fn pixels(rows: usize) -> f64 {
     rows as f64 * ROW
 }
 
 fn nothing_to_show(facts: LogFacts, finished: bool) -> String {
     match facts.removed_at {
-        Some(at) => format!("The log was removed on {}. What is known of the run stays.", &format::exact_utc(at)[..10]),
+        Some(at) => format!(
+            "The log was removed on {}. What is known of the run stays.",
+            &format::exact_utc(at)[..10]
+        ),
         None if finished => "The run wrote nothing.".to_owned(),
         None => "Nothing was written yet.".to_owned(),
     }
@@ -227,7 +256,11 @@ fn row(line: &LogLine, is_target: bool, local: bool) -> impl IntoView + use<> {
     };
     let at = line.at;
     #[cfg(feature = "hydrate")]
-    let time = if local { super::now::local_time(at) } else { format::time_utc(at) };
+    let time = if local {
+        super::now::local_time(at)
+    } else {
+        format::time_utc(at)
+    };
     #[cfg(not(feature = "hydrate"))]
     let time = {
         let _ = local;
@@ -277,7 +310,10 @@ fn Bar(state: LogState, sticks: RwSignal<bool>, view_node: NodeRef<html::Div>) -
         }
         if !alive.get() {
             let finished = state.run.with(|run| run.finished);
-            return ("still", if finished { "Complete" } else { "As of now" }.to_owned());
+            return (
+                "still",
+                if finished { "Complete" } else { "As of now" }.to_owned(),
+            );
         }
         match state.link.get() {
             Link::Connecting => ("connecting", "Connecting…".to_owned()),
@@ -364,7 +400,10 @@ fn scroll_along(
     Effect::new(move |_| {
         let named = || {
             let hash = window().location().hash().ok()?;
-            hash.strip_prefix("#L")?.parse::<u64>().ok().filter(|line| *line > 0)
+            hash.strip_prefix("#L")?
+                .parse::<u64>()
+                .ok()
+                .filter(|line| *line > 0)
         };
         let aim = move || {
             if let Some(line) = named() {
@@ -393,7 +432,10 @@ fn scroll_along(
             } else if sticks.get_untracked() {
                 view.set_scroll_top(view.scroll_height());
             }
-            seen.set((f64::from(view.scroll_top()), f64::from(view.client_height())));
+            seen.set((
+                f64::from(view.scroll_top()),
+                f64::from(view.client_height()),
+            ));
         });
     });
 }

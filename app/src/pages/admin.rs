@@ -166,7 +166,15 @@ pub fn AuditPage() -> impl IntoView {
 
 fn audit_row(item: AuditItem) -> impl IntoView {
     let when = local_text(item.at);
-    let short: String = item.subject.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
+    let short: String = item
+        .subject
+        .chars()
+        .rev()
+        .take(8)
+        .collect::<Vec<_>>()
+        .into_iter()
+        .rev()
+        .collect();
     let has_detail = !item.detail.is_null() && item.detail != serde_json::json!({});
     let detail = serde_json::to_string_pretty(&item.detail).unwrap_or_default();
     view! {

@@ -143,7 +143,8 @@ fn current(path: &'static str) -> impl Fn() -> Option<&'static str> {
         location
             .pathname
             .with(|at| {
-                at.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                at.strip_prefix(path)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             })
             .then_some("page")
     }
@@ -200,8 +201,12 @@ fn apply(theme: Theme) {
             None => root.remove_attribute("data-theme"),
         };
     }
-    if let Ok(document) = document.dyn_into::<leptos::web_sys::HtmlDocument>() {
-        let secure = if window().location().protocol().as_deref() == Ok("https:") { "; Secure" } else { "" };
+    if let Ok(document) = document.dyn_into::<web_sys::HtmlDocument>() {
+        let secure = if window().location().protocol().as_deref() == Ok("https:") {
+            "; Secure"
+        } else {
+            ""
+        };
         // Refused only where cookies are off; the choice then lasts for this page.
         let _ = document.set_cookie(&format!("{}{secure}", theme.cookie()));
     }
@@ -248,7 +253,12 @@ fn listen_to_keys(shortcuts: RwSignal<bool>) {
     Effect::new(move |_| {
         let navigate = navigate.clone();
         let handle = window_event_listener(ev::keydown, move |event| {
-            if event.ctrl_key() || event.meta_key() || event.alt_key() || event.default_prevented() || is_typing(&event) {
+            if event.ctrl_key()
+                || event.meta_key()
+                || event.alt_key()
+                || event.default_prevented()
+                || is_typing(&event)
+            {
                 return;
             }
             match event.key().as_str() {
@@ -258,11 +268,16 @@ fn listen_to_keys(shortcuts: RwSignal<bool>) {
                         let _ = search.focus();
                     } else {
                         event.prevent_default();
-                        navigate(&format!("{}#search", links::ENVIRONMENTS), Default::default());
+                        navigate(
+                            &format!("{}#search", links::ENVIRONMENTS),
+                            Default::default(),
+                        );
                     }
                 }
                 // Where there is no such button the viewer may not create.
-                "n" if focusable("create").is_some() => navigate(links::NEW_ENVIRONMENT, Default::default()),
+                "n" if focusable("create").is_some() => {
+                    navigate(links::NEW_ENVIRONMENT, Default::default())
+                }
                 "e" => navigate(links::ENVIRONMENTS, Default::default()),
                 "?" => shortcuts.set(true),
                 _ => {}
@@ -272,16 +287,23 @@ fn listen_to_keys(shortcuts: RwSignal<bool>) {
     });
 }
 
-fn focusable(id: &str) -> Option<leptos::web_sys::HtmlElement> {
+fn focusable(id: &str) -> Option<web_sys::HtmlElement> {
     document().get_element_by_id(id)?.dyn_into().ok()
 }
 
 fn is_typing(event: &ev::KeyboardEvent) -> bool {
-    let Some(element) = event.target().and_then(|target| target.dyn_into::<leptos::web_sys::Element>().ok()) else {
+    let Some(element) = event
+        .target()
+        .and_then(|target| target.dyn_into::<web_sys::Element>().ok())
+    else {
         return false;
     };
     matches!(element.tag_name().as_str(), "INPUT" | "TEXTAREA" | "SELECT")
-        || document().query_selector("dialog[open]").ok().flatten().is_some()
+        || document()
+            .query_selector("dialog[open]")
+            .ok()
+            .flatten()
+            .is_some()
 }
 
 /// `/` is the environments.

@@ -13,13 +13,13 @@ use crate::{
     api::{
         AppError,
         environments::{
-            CreateEnvironment, CreatePage, DeleteEnvironment, EditPage, SaveEnvironment, load_environment,
-            load_new_environment,
+            CreateEnvironment, CreatePage, DeleteEnvironment, EditPage, SaveEnvironment,
+            load_environment, load_new_environment,
         },
     },
     components::{
-        Alert, CopyId, Draw, Errors, Failure, Icon, Loading, PageHead, SetupBadgeView, Submit, Tone,
-        focus_first_error,
+        Alert, CopyId, Draw, Errors, Failure, Icon, Loading, PageHead, SetupBadgeView, Submit,
+        Tone, focus_first_error,
     },
     draft::Draft,
     links,
@@ -74,11 +74,18 @@ fn Create(page: CreatePage, action: ServerAction<CreateEnvironment>) -> impl Int
     warn_before_leaving(inputs, RwSignal::new(page.draft.clone()), action.pending());
     let templates = page.page.templates;
     let note = match (&page.copied_from, &page.template) {
-        (Some(name), _) => Some(format!("Filled from {name}. The copy is a new environment, not tested yet.")),
+        (Some(name), _) => Some(format!(
+            "Filled from {name}. The copy is a new environment, not tested yet."
+        )),
         (None, Some(id)) => templates
             .iter()
             .find(|template| template.id == *id)
-            .map(|template| format!("Filled from {}. Review the settings, and change what you need.", template.name)),
+            .map(|template| {
+                format!(
+                    "Filled from {}. Review the settings, and change what you need.",
+                    template.name
+                )
+            }),
         _ => None,
     };
     let chosen = page.template;
@@ -145,7 +152,10 @@ fn Refusal(
         error.get().map(|error| {
             let issues = error.issues();
             let conflict = error.code() == Code::RevisionConflict;
-            let request = error.request_id().filter(|_| error.code().status() >= 500).map(ToOwned::to_owned);
+            let request = error
+                .request_id()
+                .filter(|_| error.code().status() >= 500)
+                .map(ToOwned::to_owned);
             view! {
                 <Alert tone=Tone::Bad title="Not saved." urgent=true>
                     {if issues.is_empty() {
@@ -200,7 +210,11 @@ fn Refusal(
 }
 
 fn changed_fields(error: &AppError) -> String {
-    let fields = error.0.details.get("fields").and_then(|fields| fields.as_array());
+    let fields = error
+        .0
+        .details
+        .get("fields")
+        .and_then(|fields| fields.as_array());
     fields
         .into_iter()
         .flatten()
@@ -227,16 +241,18 @@ fn warn_before_leaving(inputs: Inputs, saved: RwSignal<Draft>, sending: Memo<boo
             }
         });
         // In the capture phase, before the router takes the link.
-        let closure = wasm_bindgen::closure::Closure::<dyn Fn(leptos::web_sys::MouseEvent)>::new(
-            move |event: leptos::web_sys::MouseEvent| {
+        let closure = wasm_bindgen::closure::Closure::<dyn Fn(web_sys::MouseEvent)>::new(
+            move |event: web_sys::MouseEvent| {
                 let leaves = event
                     .target()
-                    .and_then(|target| target.dyn_into::<leptos::web_sys::Element>().ok())
+                    .and_then(|target| target.dyn_into::<web_sys::Element>().ok())
                     .and_then(|element| element.closest("a[href]").ok().flatten())
                     .and_then(|link| link.get_attribute("href"))
                     .is_some_and(|href| !href.starts_with('#') && !href.is_empty());
                 if leaves && is_dirty.get_untracked() {
-                    let stays = !window().confirm_with_message("Leave without saving your changes?").unwrap_or(true);
+                    let stays = !window()
+                        .confirm_with_message("Leave without saving your changes?")
+                        .unwrap_or(true);
                     if stays {
                         event.prevent_default();
                         event.stop_propagation();
@@ -244,13 +260,14 @@ fn warn_before_leaving(inputs: Inputs, saved: RwSignal<Draft>, sending: Memo<boo
                 }
             },
         );
-        let function = closure.as_ref().unchecked_ref::<leptos::web_sys::js_sys::Function>().clone();
+        let function = closure.as_ref().unchecked_ref::<js_sys::Function>().clone();
         // The window takes listeners.
         let _ = window().add_event_listener_with_callback_and_bool("click", &function, true);
         let closure = send_wrapper::SendWrapper::new((closure, function));
         on_cleanup(move || {
             unload.remove();
-            let _ = window().remove_event_listener_with_callback_and_bool("click", &closure.1, true);
+            let _ =
+                window().remove_event_listener_with_callback_and_bool("click", &closure.1, true);
             drop(closure);
         });
     });
@@ -260,7 +277,12 @@ fn warn_before_leaving(inputs: Inputs, saved: RwSignal<Draft>, sending: Memo<boo
 #[component]
 pub fn EnvironmentPage() -> impl IntoView {
     let params = use_params_map();
-    let id = Memo::new(move |_| params.read().get("id").and_then(|id| id.parse::<EnvironmentId>().ok()));
+    let id = Memo::new(move |_| {
+        params
+            .read()
+            .get("id")
+            .and_then(|id| id.parse::<EnvironmentId>().ok())
+    });
     let page = Resource::new_blocking(
         move || id.get(),
         |id| async move {
@@ -458,14 +480,14 @@ fn Stale(staleness: Staleness) -> impl IntoView {
                     .into_iter()
                     .map(|change| {
                         let who = change.by.map(|by| format!(", by {by}")).unwrap_or_default();
-                        let lines = change.field == "setup.script";
+                        let lines = change.field == "setup.script" || change.before.contains('\n');
                         view! {
                             <li class="break-words">
-                                <span class="mono">{change.field}</span>
+                                <span class="font-medium">{change.label}</span>
                                 {if lines {
                                     " was changed".to_owned()
                                 } else {
-                                    format!(": {} → {}", short(&change.old), short(&change.new))
+                                    format!(": {} → {}", short(&change.before), short(&change.after))
                                 }}
                                 <span class="text-ink-3">{who} {change.at.map(|at| view! { ", " <Ago at /> })}</span>
                             </li>
@@ -477,16 +499,11 @@ fn Stale(staleness: Staleness) -> impl IntoView {
     }
 }
 
-fn short(value: &serde_json::Value) -> String {
-    let text = match value {
-        serde_json::Value::Null => "none".to_owned(),
-        serde_json::Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    if text.chars().count() > 80 {
-        format!("{}…", text.chars().take(80).collect::<String>())
-    } else {
-        text
+fn short(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None if text.is_empty() => "none".to_owned(),
+        None => text.to_owned(),
     }
 }
 
@@ -560,7 +577,12 @@ fn Facts(facts: RwSignal<EnvironmentFacts>) -> impl IntoView {
 #[component]
 pub fn DeletePage() -> impl IntoView {
     let params = use_params_map();
-    let id = Memo::new(move |_| params.read().get("id").and_then(|id| id.parse::<EnvironmentId>().ok()));
+    let id = Memo::new(move |_| {
+        params
+            .read()
+            .get("id")
+            .and_then(|id| id.parse::<EnvironmentId>().ok())
+    });
     let page = Resource::new_blocking(
         move || id.get(),
         |id| async move {

@@ -39,7 +39,10 @@ pub fn EnvironmentsPage() -> impl IntoView {
         let query = query.read();
         read_sort(query.get_str("sort"), query.get_str("order"))
     });
-    let table = Resource::new_blocking(move || sort.get(), |sort| load_environments(String::new(), sort));
+    let table = Resource::new_blocking(
+        move || sort.get(),
+        |sort| load_environments(String::new(), sort),
+    );
     view! {
         <Transition fallback=Loading>
             {move || Suspend::new(async move {
@@ -86,8 +89,11 @@ fn matches(item: &EnvironmentItem, text: &str) -> bool {
 
 /// Applies news: changed rows in their place, new ones first, deleted ones out.
 fn apply(rows: &mut Vec<EnvironmentItem>, news: TableNews) {
-    let mut changed: HashMap<EnvironmentId, EnvironmentItem> =
-        news.changed.into_iter().map(|item| (item.environment_id, item)).collect();
+    let mut changed: HashMap<EnvironmentId, EnvironmentItem> = news
+        .changed
+        .into_iter()
+        .map(|item| (item.environment_id, item))
+        .collect();
     rows.retain(|row| !news.gone.contains(&row.environment_id));
     for row in rows.iter_mut() {
         if let Some(item) = changed.remove(&row.environment_id) {
@@ -117,14 +123,23 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
 
     let shown = Memo::new(move |_| {
         let text = text.get();
-        rows.with(|rows| rows.iter().filter(|row| matches(row, &text)).cloned().collect::<Vec<_>>())
+        rows.with(|rows| {
+            rows.iter()
+                .filter(|row| matches(row, &text))
+                .cloned()
+                .collect::<Vec<_>>()
+        })
     });
     let is_empty = Memo::new(move |_| rows.with(Vec::is_empty));
     let visible = move || {
         let limit = if all.get() { usize::MAX } else { FIRST_ROWS };
         shown.with(|rows| rows.iter().take(limit).cloned().collect::<Vec<_>>())
     };
-    let hidden_rows = move || shown.with(Vec::len).saturating_sub(if all.get() { usize::MAX } else { FIRST_ROWS });
+    let hidden_rows = move || {
+        shown
+            .with(Vec::len)
+            .saturating_sub(if all.get() { usize::MAX } else { FIRST_ROWS })
+    };
     let key = StoredValue::new(page.key);
 
     view! {
@@ -195,7 +210,7 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
                             </tbody>
                         </table>
                     </div>
-                    <Show when=move || (hidden_rows() > 0)>
+                    <Show when=move || { hidden_rows() > 0 }>
                         <a
                             class="button self-center"
                             href=move || format!("{}?rows=all&query={}", links::ENVIRONMENTS, links::encode(&text.get()))
@@ -289,7 +304,11 @@ fn Heading(label: &'static str, by: SortBy, sort: Sort, text: RwSignal<String>) 
             sort_word(by),
             if up { "&order=up" } else { "" },
             text.with(|text| {
-                if text.is_empty() { String::new() } else { format!("&query={}", links::encode(text)) }
+                if text.is_empty() {
+                    String::new()
+                } else {
+                    format!("&query={}", links::encode(text))
+                }
             })
         )
     };
@@ -530,7 +549,10 @@ fn go_to_started_run(test: ServerAction<TestSetup>) {
         if matches!(test.value().get(), Some(Ok(_)))
             && let Some(input) = test.input().get_untracked()
         {
-            navigate(&links::environment(input.environment_id), NavigateOptions::default());
+            navigate(
+                &links::environment(input.environment_id),
+                NavigateOptions::default(),
+            );
         }
     });
 }
@@ -548,7 +570,8 @@ fn follow(rows: RwSignal<Vec<EnvironmentItem>>, sort: Sort) {
                 first = false;
             }
             // What happened while nobody followed. Asked for before following would leave a gap, so it comes second.
-            let in_flight = rows.with_untracked(|rows| rows.iter().any(|row| row.active_setup_run_id.is_some()));
+            let in_flight = rows
+                .with_untracked(|rows| rows.iter().any(|row| row.active_setup_run_id.is_some()));
             if !first || in_flight {
                 leptos::reactive::spawn_local_scoped_with_cancellation(async move {
                     stream::pause(400).await;
@@ -571,5 +594,8 @@ fn follow(rows: RwSignal<Vec<EnvironmentItem>>, sort: Sort) {
 #[cfg(not(feature = "hydrate"))]
 fn follow(_rows: RwSignal<Vec<EnvironmentItem>>, _sort: Sort) {
     // Used by the browser alone.
-    let _ = (follow_environments, apply as fn(&mut Vec<EnvironmentItem>, TableNews));
+    let _ = (
+        follow_environments,
+        apply as fn(&mut Vec<EnvironmentItem>, TableNews),
+    );
 }

@@ -5,7 +5,9 @@ use leptos::{html, prelude::*};
 use wire::console::Offer;
 
 use crate::{
-    components::{Alert, Draw, Errors, FieldError, Icon, Select, Switch, TextArea, TextField, Tone},
+    components::{
+        Alert, Draw, Errors, FieldError, Icon, Select, Switch, TextArea, TextField, Tone,
+    },
     draft::{INTERNET_ENABLED, INTERNET_HOSTS, INTERNET_NONE, is_on, parse_dotenv, parse_rules},
     format,
     pages::{inputs::Inputs, rules_editor::RulesEditor, script_editor::ScriptEditor},
@@ -105,10 +107,18 @@ fn Permissions(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
             }
             _ => "No internet access".to_owned(),
         };
-        if is_on(&inputs.privileged.get()) { format!("{access} · privileged") } else { access }
+        if is_on(&inputs.privileged.get()) {
+            format!("{access} · privileged")
+        } else {
+            access
+        }
     });
     let error = use_context::<Errors>();
-    let error = Signal::derive(move || error?.0.with(|error| error.as_ref()?.field("network_policy")));
+    let error = Signal::derive(move || {
+        error?
+            .0
+            .with(|error| error.as_ref()?.field("network_policy"))
+    });
     let groups = catalog.host_groups.clone();
     let show_privileged = catalog.privileged || is_on(&inputs.privileged.get_untracked());
     view! {
@@ -165,7 +175,12 @@ fn Permissions(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
 
 /// One radio; keeps what was chosen before the page came alive.
 #[component]
-fn Choice(word: &'static str, label: &'static str, value: RwSignal<String>, readonly: bool) -> impl IntoView {
+fn Choice(
+    word: &'static str,
+    label: &'static str,
+    value: RwSignal<String>,
+    readonly: bool,
+) -> impl IntoView {
     let node: NodeRef<html::Input> = NodeRef::new();
     Effect::new(move |before: Option<()>| {
         let Some(input) = node.get() else { return };
@@ -207,8 +222,18 @@ fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
         if is_gpu.get() {
             return format!("{} · 8 vCPU · 32 GiB", inputs.accelerator.get());
         }
-        let or = |text: String, default: &str| if text.trim().is_empty() { default.to_owned() } else { text };
-        format!("{} vCPU · {} GiB", or(cpu.get(), "2"), or(memory.get(), "4"))
+        let or = |text: String, default: &str| {
+            if text.trim().is_empty() {
+                default.to_owned()
+            } else {
+                text
+            }
+        };
+        format!(
+            "{} vCPU · {} GiB",
+            or(cpu.get(), "2"),
+            or(memory.get(), "4")
+        )
     });
     let largest = catalog
         .sizes
@@ -229,7 +254,11 @@ fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
         error?.0.with(|error| {
             let error = error.as_ref()?;
             // The fields below have their own.
-            error.issues().into_iter().find(|(path, _)| path == "resources").map(|(_, message)| message)
+            error
+                .issues()
+                .into_iter()
+                .find(|(path, _)| path == "resources")
+                .map(|(_, message)| message)
         })
     });
     view! {
@@ -297,7 +326,7 @@ fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                         label="vCPU"
                         value=cpu
                         path="resources.cpu_milli"
-                        inputmode=Some("decimal")
+                        inputmode="decimal"
                         placeholder="2"
                         readonly=readonly
                     />
@@ -307,7 +336,7 @@ fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                         label="Memory (GiB)"
                         value=memory
                         path="resources.memory_mib"
-                        inputmode=Some("decimal")
+                        inputmode="decimal"
                         placeholder="4"
                         readonly=readonly
                     />
@@ -324,7 +353,10 @@ fn Storage(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
     let summary = Signal::derive(move || {
         let disk = number(inputs.disk.get(), limits::DISK_GI_DEFAULT);
         let idle = number(inputs.idle_stop.get(), limits::IDLE_STOP_DEFAULT);
-        format!("{disk} GiB disk · stops after {} idle", format::duration(i64::from(idle) * 1_000))
+        format!(
+            "{disk} GiB disk · stops after {} idle",
+            format::duration(i64::from(idle) * 1_000)
+        )
     });
     let computer_use = offer.catalog.computer_use || is_on(&inputs.computer_use.get_untracked());
     view! {
@@ -337,7 +369,7 @@ fn Storage(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                     value=inputs.disk
                     path="pvc_size_gi"
                     kind="number"
-                    inputmode=Some("numeric")
+                    inputmode="numeric"
                     placeholder=limits::DISK_GI_DEFAULT.to_string()
                     hint=format!("1 to {}.", limits::DISK_GI_MAX)
                     readonly=readonly
@@ -349,7 +381,7 @@ fn Storage(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                     value=inputs.idle_stop
                     path="idle_stop_after_seconds"
                     kind="number"
-                    inputmode=Some("numeric")
+                    inputmode="numeric"
                     placeholder=limits::IDLE_STOP_DEFAULT.to_string()
                     hint=format!(
                         "{} to {}; with computer use at least {}.",
@@ -366,7 +398,7 @@ fn Storage(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                     value=inputs.stopped_delete
                     path="stopped_delete_after_seconds"
                     kind="number"
-                    inputmode=Some("numeric")
+                    inputmode="numeric"
                     placeholder=limits::STOPPED_DELETE_DEFAULT.to_string()
                     hint="3,600 (an hour) to 2,592,000 (30 days)."
                     readonly=readonly
@@ -378,7 +410,7 @@ fn Storage(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                     value=inputs.life
                     path="resources.timeout_seconds"
                     kind="number"
-                    inputmode=Some("numeric")
+                    inputmode="numeric"
                     placeholder="Unbounded"
                     hint="10 to 86,400, whatever happens inside."
                     readonly=readonly
@@ -390,7 +422,7 @@ fn Storage(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                     value=inputs.http_port
                     path="http_port"
                     kind="number"
-                    inputmode=Some("numeric")
+                    inputmode="numeric"
                     placeholder="None"
                     hint="A port in the sandbox that sessions expose."
                     readonly=readonly
@@ -423,9 +455,14 @@ fn Variables(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
         Err(_) => "Cannot be read".to_owned(),
     });
     let metadata = Signal::derive(move || {
-        if inputs.metadata.with(|text| text.trim().is_empty()) { "None".to_owned() } else { "Set".to_owned() }
+        if inputs.metadata.with(|text| text.trim().is_empty()) {
+            "None".to_owned()
+        } else {
+            "Set".to_owned()
+        }
     });
-    let mounts = offer.catalog.mounts || inputs.mounts.with_untracked(|text| !text.trim().is_empty());
+    let mounts =
+        offer.catalog.mounts || inputs.mounts.with_untracked(|text| !text.trim().is_empty());
     let volumes = offer.catalog.volumes;
     view! {
         <Section title="Environment variables" summary>

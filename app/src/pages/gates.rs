@@ -8,7 +8,9 @@ use crate::{
         AppError,
         signing::{AcceptInvitation, SetUp, SignIn, load_invitation, needs_setup},
     },
-    components::{Alert, Errors, Failure, Gate, Loading, Submit, TextField, Tone, focus_first_error},
+    components::{
+        Alert, Errors, Failure, Gate, Loading, Submit, TextField, Tone, focus_first_error,
+    },
     links,
 };
 
@@ -25,13 +27,16 @@ fn Refusal(
         }
     });
     move || {
-        error.get().filter(|error| error.issues().is_empty()).map(|error| {
-            view! {
-                <Alert tone=Tone::Bad urgent=true>
-                    {error.to_string()}
-                </Alert>
-            }
-        })
+        error
+            .get()
+            .filter(|error| error.issues().is_empty())
+            .map(|error| {
+                view! {
+                    <Alert tone=Tone::Bad urgent=true>
+                        {error.to_string()}
+                    </Alert>
+                }
+            })
     }
 }
 
@@ -140,7 +145,11 @@ pub fn SignInPage() -> impl IntoView {
     let errors = Errors::of(move || action.value().get());
     provide_context(errors);
     let next = move || {
-        query.read().get("next").filter(|path| links::local(path).is_some()).unwrap_or_default()
+        query
+            .read()
+            .get("next")
+            .filter(|path| links::local(path).is_some())
+            .unwrap_or_default()
     };
     view! {
         <Gate title="Sign in" sub="to Groundwork">

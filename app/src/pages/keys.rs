@@ -6,7 +6,10 @@ use wire::console::ApiKeyItem;
 
 use crate::{
     api::keys::{CreateKey, KeysPage as KeysData, RevokeKey, load_keys},
-    components::{Alert, Copy, Draw, Errors, Failure, Icon, Loading, PageHead, Select, Submit, TextField, Tone},
+    components::{
+        Alert, Copy, Draw, Errors, Failure, Icon, Loading, PageHead, Select, Submit, TextField,
+        Tone,
+    },
     format,
     live::now::Ago,
     pages::account::Told,
@@ -166,7 +169,7 @@ fn Make(
                         label="Ends in (days)"
                         path="expires_in_days"
                         kind="number"
-                        inputmode=Some("numeric")
+                        inputmode="numeric"
                         placeholder="Never"
                     />
                     <Submit label="Create key" icon=Icon::KeyRound busy=create.pending() />

@@ -5,8 +5,14 @@ use leptos::prelude::*;
 use wire::console::{InvitationItem, MemberItem};
 
 use crate::{
-    api::admin::{ChangeRole, Invite, MembersPage as MembersData, RemoveMember, WithdrawInvitation, load_members},
-    components::{Alert, Copy, Errors, Failure, Icon, Loading, PageHead, Select, Sign, Submit, TextField, Tone},
+    api::admin::{
+        ChangeRole, Invite, MembersPage as MembersData, RemoveMember, WithdrawInvitation,
+        load_members,
+    },
+    components::{
+        Alert, Copy, Errors, Failure, Icon, Loading, PageHead, Select, Sign, Submit, TextField,
+        Tone,
+    },
     format,
     live::now::{Ago, local_text},
     pages::account::{Card, Told},
@@ -21,7 +27,12 @@ pub fn MembersPage() -> impl IntoView {
     let remove = ServerAction::<RemoveMember>::new();
     let members = Resource::new_blocking(
         move || {
-            (invite.version().get(), withdraw.version().get(), change.version().get(), remove.version().get())
+            (
+                invite.version().get(),
+                withdraw.version().get(),
+                change.version().get(),
+                remove.version().get(),
+            )
         },
         |_| load_members(),
     );
@@ -105,7 +116,11 @@ fn Listed(
 }
 
 fn roles() -> Vec<(String, String)> {
-    Role::ALL.into_iter().rev().map(|role| (role.to_string(), role.to_string())).collect()
+    Role::ALL
+        .into_iter()
+        .rev()
+        .map(|role| (role.to_string(), role.to_string()))
+        .collect()
 }
 
 #[component]
@@ -255,7 +270,10 @@ fn member_row(
     }
 }
 
-fn invitation_row(item: InvitationItem, withdraw: ServerAction<WithdrawInvitation>) -> impl IntoView {
+fn invitation_row(
+    item: InvitationItem,
+    withdraw: ServerAction<WithdrawInvitation>,
+) -> impl IntoView {
     let label = format!("Withdraw the invitation of {}", item.email);
     let exact = local_text(item.expires_at);
     view! {

@@ -6,13 +6,13 @@ mod console;
 mod environment;
 mod environments;
 mod form;
-mod inputs;
-mod rules_editor;
-mod script_editor;
 mod gates;
+mod inputs;
 mod keys;
 mod members;
+mod rules_editor;
 mod run;
+mod script_editor;
 mod setup_panel;
 
 pub use account::AccountPage;

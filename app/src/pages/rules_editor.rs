@@ -29,7 +29,9 @@ pub fn RulesEditor(
     let listed = Signal::derive(move || alive.get() && !as_text.get());
     // A list is made anew whenever the text changes by something else than the list.
     let written = RwSignal::new(String::new());
-    let lists = Memo::new(move |_| rules.with(|text| (*text != written.get_untracked()).then(|| text.clone())));
+    let lists = Memo::new(move |_| {
+        rules.with(|text| (*text != written.get_untracked()).then(|| text.clone()))
+    });
     let groups = StoredValue::new(groups);
     view! {
         <div class="flex flex-col gap-2">
@@ -107,7 +109,10 @@ pub fn RulesEditor(
 fn add_hosts(text: &mut String, hosts: &[String]) {
     let mut rules = parse_rules(text);
     for host in hosts {
-        if !rules.iter().any(|rule| rule.host.eq_ignore_ascii_case(host)) {
+        if !rules
+            .iter()
+            .any(|rule| rule.host.eq_ignore_ascii_case(host))
+        {
             rules.push(RuleLine {
                 allow: true,
                 host: host.clone(),
@@ -136,7 +141,11 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
         }
     };
     let entries = RwSignal::new(
-        rules.with_untracked(|text| parse_rules(text)).into_iter().map(entry).collect::<Vec<_>>(),
+        rules
+            .with_untracked(|text| parse_rules(text))
+            .into_iter()
+            .map(entry)
+            .collect::<Vec<_>>(),
     );
     let write = move || {
         let lines: Vec<RuleLine> = entries.with_untracked(|entries| {
@@ -280,16 +289,33 @@ fn Tester(rules: RwSignal<String>) -> impl IntoView {
                 .iter()
                 .map(|rule| Rule {
                     host_glob: rule.host.clone(),
-                    action: if rule.allow { RuleAction::Allow } else { RuleAction::Deny },
+                    action: if rule.allow {
+                        RuleAction::Allow
+                    } else {
+                        RuleAction::Deny
+                    },
                 })
                 .collect(),
         );
         let verdict = policy.verdict(host);
-        let by = match verdict.rule.and_then(|index| rules.get(index).map(|rule| (index + 1, rule))) {
+        let by = match verdict
+            .rule
+            .and_then(|index| rules.get(index).map(|rule| (index + 1, rule)))
+        {
             Some((number, rule)) => format!("by rule {number}, {}", rule.host),
             None => "since no rule matches".to_owned(),
         };
-        Some((verdict.allowed, format!("{host} is {} {by}.", if verdict.allowed { "allowed" } else { "blocked" })))
+        Some((
+            verdict.allowed,
+            format!(
+                "{host} is {} {by}.",
+                if verdict.allowed {
+                    "allowed"
+                } else {
+                    "blocked"
+                }
+            ),
+        ))
     };
     view! {
         <div class="flex flex-col gap-1 max-w-md">

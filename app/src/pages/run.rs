@@ -22,8 +22,14 @@ pub fn RunPage() -> impl IntoView {
     let params = use_params_map();
     let ids = Memo::new(move |_| {
         let params = params.read();
-        let environment = params.get("id").and_then(|id| id.parse::<EnvironmentId>().ok());
-        environment.zip(params.get("run").and_then(|id| id.parse::<SetupRunId>().ok()))
+        let environment = params
+            .get("id")
+            .and_then(|id| id.parse::<EnvironmentId>().ok());
+        environment.zip(
+            params
+                .get("run")
+                .and_then(|id| id.parse::<SetupRunId>().ok()),
+        )
     });
     let page = Resource::new_blocking(
         move || ids.get(),
@@ -49,16 +55,21 @@ pub fn RunPage() -> impl IntoView {
 #[component]
 fn Loaded(page: RunLogPage) -> impl IntoView {
     provide_context(Now::start(page.now_micros));
-    let run = page.page.run;
-    let script = page.page.script;
-    let above = (links::environment(run.environment_id), page.page.environment_name.clone());
+    let run = page.page.run.clone();
+    let script = page.page.script.clone();
+    let above = (
+        links::environment(run.environment_id),
+        page.page.environment_name.clone(),
+    );
     let has_script = !script.is_empty();
+    let (by, created_at) = (run.by.clone(), run.created_at);
+    let (short_id, whole_id) = (run.short_id.clone(), run.setup_run_id.to_string());
     view! {
         <div class="page page-wide">
             <PageHead title=format!("Setup run {}", run.short_id) above>
                 <span class="flex items-center gap-3 text-sm text-ink-2">
-                    <CopyId short=run.short_id.clone() whole=run.setup_run_id.to_string() />
-                    <span>{run.by.clone()} ", " <Ago at=run.created_at /></span>
+                    <CopyId short=short_id whole=whole_id />
+                    <span>{by} ", " <Ago at=created_at /></span>
                 </span>
             </PageHead>
             <Run run tail=page.lines tall=true />

@@ -22,16 +22,23 @@ pub fn ScriptEditor(
     let script = inputs.script;
     bind_text(node, script);
     let error = use_context::<Errors>();
-    let error = Signal::derive(move || error?.0.with(|error| error.as_ref()?.field("setup.script")));
+    let error =
+        Signal::derive(move || error?.0.with(|error| error.as_ref()?.field("setup.script")));
     // Windows line ends come from pasted text; the server counts without them.
-    let warnings = Memo::new(move |_| script.with(|script| setup_script::lint(&setup_script::normalise(script))));
+    let warnings = Memo::new(move |_| {
+        script.with(|script| setup_script::lint(&setup_script::normalise(script)))
+    });
     let bytes = Memo::new(move |_| script.with(|script| setup_script::normalise(script).len()));
-    let lines = Memo::new(move |_| script.with(|script| script.lines().count().max(1) + usize::from(script.ends_with('\n'))));
+    let lines = Memo::new(move |_| {
+        script.with(|script| script.lines().count().max(1) + usize::from(script.ends_with('\n')))
+    });
     let numbers = move || {
-        let flagged: Vec<u32> = warnings.with(|found| found.iter().map(|warning| warning.line).collect());
+        let flagged: Vec<u32> =
+            warnings.with(|found| found.iter().map(|warning| warning.line).collect());
         (1..=lines.get().min(5_000))
             .map(|number| {
-                let is_flagged = u32::try_from(number).is_ok_and(|number| flagged.contains(&number));
+                let is_flagged =
+                    u32::try_from(number).is_ok_and(|number| flagged.contains(&number));
                 view! { <div class:has-warning=is_flagged>{number}</div> }
             })
             .collect_view()
@@ -79,7 +86,7 @@ pub fn ScriptEditor(
             </div>
             <div class="editor-foot">
                 <span>{move || format::count(lines.get() as u64, "line", "lines")}</span>
-                <span class:text-bad=move || (bytes.get() > limits::SCRIPT_MAX_BYTES)>
+                <span class:text-bad=move || { bytes.get() > limits::SCRIPT_MAX_BYTES }>
                     {move || {
                         format!("{} of {} bytes", format::grouped(bytes.get() as u64), format::grouped(limits::SCRIPT_MAX_BYTES as u64))
                     }}
@@ -118,7 +125,7 @@ pub fn ScriptEditor(
                 value=inputs.setup_timeout
                 path="setup.timeout_seconds"
                 kind="number"
-                inputmode=Some("numeric")
+                inputmode="numeric"
                 placeholder=limits::SETUP_TIMEOUT_DEFAULT.to_string()
                 hint=format!("{} to {}. Past it the run fails with exit code 124.", limits::SETUP_TIMEOUT_MIN, format::grouped(u64::from(limits::SETUP_TIMEOUT_MAX)))
                 readonly=readonly
@@ -129,12 +136,18 @@ pub fn ScriptEditor(
 
 /// HTML swallows a line end right behind `<textarea>`.
 fn first_newline_kept(script: &str) -> String {
-    if script.starts_with('\n') { format!("\n{script}") } else { script.to_owned() }
+    if script.starts_with('\n') {
+        format!("\n{script}")
+    } else {
+        script.to_owned()
+    }
 }
 
 /// Tab writes a tab; after Escape it moves on, so that the keyboard is never caught.
 fn keep_tab(event: &ev::KeyboardEvent, node: NodeRef<html::Textarea>, script: RwSignal<String>) {
-    let Some(area) = node.get_untracked() else { return };
+    let Some(area) = node.get_untracked() else {
+        return;
+    };
     match event.key().as_str() {
         "Escape" => {
             // The next Tab leaves.
@@ -142,11 +155,15 @@ fn keep_tab(event: &ev::KeyboardEvent, node: NodeRef<html::Textarea>, script: Rw
         }
         "Tab" if !event.shift_key() && area.get_attribute("data-leaving").is_none() => {
             event.prevent_default();
-            let (Ok(Some(start)), Ok(Some(end))) = (area.selection_start(), area.selection_end()) else {
+            let (Ok(Some(start)), Ok(Some(end))) = (area.selection_start(), area.selection_end())
+            else {
                 return;
             };
             // Works on the browser's own text, so that its positions (UTF-16) stay right.
-            if area.set_range_text_with_start_and_end("\t", start, end).is_ok() {
+            if area
+                .set_range_text_with_start_and_end("\t", start, end)
+                .is_ok()
+            {
                 let _ = area.set_selection_range(start + 1, start + 1);
             }
             script.set(area.value());
@@ -159,11 +176,20 @@ fn keep_tab(event: &ev::KeyboardEvent, node: NodeRef<html::Textarea>, script: Rw
 
 /// Selects a line and brings it into view.
 fn go_to_line(node: NodeRef<html::Textarea>, line: u32) {
-    let Some(area) = node.get_untracked() else { return };
+    let Some(area) = node.get_untracked() else {
+        return;
+    };
     let text = area.value();
     let wanted = line.saturating_sub(1) as usize;
-    let before: usize = text.split('\n').take(wanted).map(|line| line.encode_utf16().count() + 1).sum();
-    let length = text.split('\n').nth(wanted).map_or(0, |line| line.encode_utf16().count());
+    let before: usize = text
+        .split('\n')
+        .take(wanted)
+        .map(|line| line.encode_utf16().count() + 1)
+        .sum();
+    let length = text
+        .split('\n')
+        .nth(wanted)
+        .map_or(0, |line| line.encode_utf16().count());
     let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let _ = area.focus();
     let _ = area.set_selection_range(position(before), position(before + length));

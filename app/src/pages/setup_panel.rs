@@ -54,8 +54,10 @@ pub fn SetupPanel(
         }
     });
     let refused = Signal::derive(move || test.value().get().and_then(Result::err));
-    let run_id = Memo::new(move |_| data.with(|data| data.run.as_ref().map(|run| run.setup_run_id)));
-    let in_flight = Memo::new(move |_| data.with(|data| data.run.as_ref().is_some_and(|run| !run.finished)));
+    let run_id =
+        Memo::new(move |_| data.with(|data| data.run.as_ref().map(|run| run.setup_run_id)));
+    let in_flight =
+        Memo::new(move |_| data.with(|data| data.run.as_ref().is_some_and(|run| !run.finished)));
     let offers_test = move || data.with(|data| data.may_test && data.testable) && !in_flight.get();
     view! {
         <section class="card" aria-labelledby="setup-test-title">
@@ -139,7 +141,8 @@ pub fn Run(
     let cancel_refused = Signal::derive(move || cancel.value().get().and_then(Result::err));
     let view = state.run;
     let (environment_id, setup_run_id) = (run.environment_id, run.setup_run_id);
-    let may_cancel = Memo::new(move |_| view.with(|run| run.may_cancel && !run.finished && !run.cancelling));
+    let may_cancel =
+        Memo::new(move |_| view.with(|run| run.may_cancel && !run.finished && !run.cancelling));
     view! {
         <div class="flex flex-col gap-3">
             <div class="flex flex-wrap items-center gap-x-3 gap-y-2">
@@ -219,7 +222,9 @@ fn Stepper(view: RwSignal<RunView>) -> impl IntoView {
             _ => None,
         };
         let time = move || match (step.state, step.started_at, step.duration_ms) {
-            (StepState::Active, Some(since), _) => now.map(|now| format::clock(now.get().millis_since(since))),
+            (StepState::Active, Some(since), _) => {
+                now.map(|now| format::clock(now.get().millis_since(since)))
+            }
             (_, _, taken) => taken.map(format::duration),
         };
         view! {
@@ -262,7 +267,10 @@ fn Progress(state: LogState) -> impl IntoView {
                     ));
                 }
             } else if run.status == Status::Queued {
-                parts.push(format!("waiting for {}", format::clock(run.elapsed_ms + since)));
+                parts.push(format!(
+                    "waiting for {}",
+                    format::clock(run.elapsed_ms + since)
+                ));
             } else {
                 parts.push(format::clock(run.elapsed_ms + since));
             }
@@ -326,7 +334,11 @@ fn Failed(run: RunView) -> impl IntoView {
         _ => "The run failed outside of your script. Test setup once more before you change anything.".to_owned(),
     };
     let exit = run.exit_code.map(|code| {
-        if code == 124 { format!("Exit code {code}: it ran past its timeout.") } else { format!("Exit code {code}.") }
+        if code == 124 {
+            format!("Exit code {code}: it ran past its timeout.")
+        } else {
+            format!("Exit code {code}.")
+        }
     });
     view! {
         <Alert tone=Tone::Bad title>
