@@ -142,6 +142,7 @@ pub fn Alert(
             </div>
         </div>
     }
+    .into_any()
 }
 
 /// A button that copies a text; it appears once the page is alive.
@@ -183,6 +184,7 @@ pub fn Copy(
             </span>
         </button>
     }
+    .into_any()
 }
 
 /// A short id that copies the whole one.

@@ -53,4 +53,5 @@ pub fn Dialog(
             </div>
         </dialog>
     }
+    .into_any()
 }

@@ -168,6 +168,7 @@ pub fn TextField(
             <Hint id hint />
         </div>
     }
+    .into_any()
 }
 
 /// Several lines of text.
@@ -231,6 +232,7 @@ pub fn TextArea(
             <Hint id hint />
         </div>
     }
+    .into_any()
 }
 
 /// One of several.
@@ -292,6 +294,7 @@ pub fn Select(
             <Hint id hint />
         </div>
     }
+    .into_any()
 }
 
 /// On or off; `on` in the form, or nothing.
@@ -356,6 +359,7 @@ pub fn Switch(
             <FieldError id=format!("{id}-error") message=error />
         </div>
     }
+    .into_any()
 }
 
 fn word(on: bool) -> String {

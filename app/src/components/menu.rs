@@ -30,6 +30,7 @@ pub fn Menu(
             {children()}
         </div>
     }
+    .into_any()
 }
 
 /// Closes a menu after one of its items was chosen.

@@ -41,6 +41,7 @@ pub fn PageHead(
             {children.map(|children| view! { <div class="flex flex-wrap gap-2">{children()}</div> })}
         </header>
     }
+    .into_any()
 }
 
 /// The page around forms before signing in.
@@ -70,6 +71,7 @@ pub fn Gate(
             </div>
         </main>
     }
+    .into_any()
 }
 
 /// A page whose data is on its way.
@@ -143,4 +145,5 @@ pub fn Failure(
             </div>
         </div>
     }
+    .into_any()
 }

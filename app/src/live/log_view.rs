@@ -224,6 +224,7 @@ pub fn Log(
             </div>
         </div>
     }
+    .into_any()
 }
 
 #[allow(
@@ -380,6 +381,7 @@ fn Bar(state: LogState, sticks: RwSignal<bool>, view_node: NodeRef<html::Div>) -
             </span>
         </div>
     }
+    .into_any()
 }
 
 fn to_end(node: NodeRef<html::Div>) {

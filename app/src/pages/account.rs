@@ -70,6 +70,7 @@ fn Name(name: String) -> impl IntoView {
             </ActionForm>
         </Card>
     }
+    .into_any()
 }
 
 #[component]
@@ -99,6 +100,7 @@ fn Password() -> impl IntoView {
             </ActionForm>
         </Card>
     }
+    .into_any()
 }
 
 #[component]
@@ -113,6 +115,7 @@ fn SignIns() -> impl IntoView {
             </ActionForm>
         </Card>
     }
+    .into_any()
 }
 
 /// A titled card.
@@ -131,6 +134,7 @@ pub fn Card(
             <div class="card-body">{children()}</div>
         </section>
     }
+    .into_any()
 }
 
 /// What an action answered: a sentence when it is done, the refusal when it is not.
@@ -150,4 +154,5 @@ pub fn Told<T: Clone + Send + Sync + 'static>(
             }}
         </div>
     }
+    .into_any()
 }

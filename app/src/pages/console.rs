@@ -58,6 +58,7 @@ pub fn Console() -> impl IntoView {
         </div>
         <Shortcuts open=shortcuts />
     }
+    .into_any()
 }
 
 #[component]
@@ -123,6 +124,7 @@ fn Sidebar(frame: Frame, shortcuts: RwSignal<bool>) -> impl IntoView {
             </div>
         </div>
     }
+    .into_any()
 }
 
 #[component]
@@ -189,6 +191,7 @@ fn ThemeSwitch() -> impl IntoView {
             </div>
         </ActionForm>
     }
+    .into_any()
 }
 
 /// Shows a scheme at once and remembers it, without asking the server.
@@ -245,6 +248,7 @@ fn Shortcuts(open: RwSignal<bool>) -> impl IntoView {
             </div>
         </Dialog>
     }
+    .into_any()
 }
 
 /// Single keys, unless one is typing or a dialog is open.

@@ -127,6 +127,7 @@ fn Create(page: CreatePage, action: ServerAction<CreateEnvironment>) -> impl Int
             </ActionForm>
         </div>
     }
+    .into_any()
 }
 
 /// *Save and test setup*: only where there is a script; without scripting always, since the page cannot know.
@@ -149,7 +150,8 @@ fn Refusal(
     keep_mine: Option<Callback<()>>,
 ) -> impl IntoView {
     move || {
-        error.get().map(|error| {
+        {
+            error.get().map(|error| {
             let issues = error.issues();
             let conflict = error.code() == Code::RevisionConflict;
             let request = error
@@ -206,6 +208,8 @@ fn Refusal(
                 </Alert>
             }
         })
+        }
+        .into_any()
     }
 }
 
@@ -452,6 +456,7 @@ fn Edit(page: EditPage) -> impl IntoView {
             </div>
         </div>
     }
+    .into_any()
 }
 
 /// The sentence for a test that did not start after a save without scripting; only the code travels in the address.
@@ -497,6 +502,7 @@ fn Stale(staleness: Staleness) -> impl IntoView {
             </ul>
         </Alert>
     }
+    .into_any()
 }
 
 fn short(text: &str) -> String {
@@ -571,6 +577,7 @@ fn Facts(facts: RwSignal<EnvironmentFacts>) -> impl IntoView {
             </div>
         </section>
     }
+    .into_any()
 }
 
 /// Asks before an environment is deleted: the page behind the dialog's link, for readers without scripting.

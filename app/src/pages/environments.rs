@@ -227,6 +227,7 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
             <DeleteDialog deleting rows />
         </div>
     }
+    .into_any()
 }
 
 #[component]
@@ -284,6 +285,7 @@ fn Search(text: RwSignal<String>, sort: Sort) -> impl IntoView {
             </div>
         </form>
     }
+    .into_any()
 }
 
 #[component]
@@ -407,6 +409,7 @@ fn Row(
             </td>
         </tr>
     }
+    .into_any()
 }
 
 #[component]
@@ -488,6 +491,7 @@ fn DeleteDialog(
             }}
         </Dialog>
     }
+    .into_any()
 }
 
 #[component]
@@ -515,6 +519,7 @@ fn Nothing(may_change: bool, templates: StoredValue<Vec<EnvironmentTemplate>>) -
             }}
         </div>
     }
+    .into_any()
 }
 
 /// Cards of starting points; each a link, so that it works without scripting.

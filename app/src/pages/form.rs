@@ -63,6 +63,7 @@ pub fn Fields(
             </div>
         </section>
     }
+    .into_any()
 }
 
 #[component]
@@ -82,6 +83,7 @@ fn Section(
             <div class="section-body">{children()}</div>
         </details>
     }
+    .into_any()
 }
 
 #[component]
@@ -171,6 +173,7 @@ fn Permissions(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                 })}
         </Section>
     }
+    .into_any()
 }
 
 /// One radio; keeps what was chosen before the page came alive.
@@ -345,6 +348,7 @@ fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
             </div>
         </Section>
     }
+    .into_any()
 }
 
 #[component]
@@ -444,6 +448,7 @@ fn Storage(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                 })}
         </Section>
     }
+    .into_any()
 }
 
 #[component]
@@ -534,4 +539,5 @@ fn Variables(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
             />
         </Section>
     }
+    .into_any()
 }

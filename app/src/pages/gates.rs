@@ -112,6 +112,7 @@ pub fn SetUpPage() -> impl IntoView {
             </ActionForm>
         </Gate>
     }
+    .into_any()
 }
 
 /// A new password, with the rule beside it.
@@ -189,6 +190,7 @@ pub fn SignInPage() -> impl IntoView {
             </p>
         </Gate>
     }
+    .into_any()
 }
 
 /// Accepting an invitation.
@@ -245,4 +247,5 @@ pub fn InvitePage() -> impl IntoView {
             })}
         </Suspense>
     }
+    .into_any()
 }

@@ -48,6 +48,7 @@ pub fn Keys(
             })}
         </Transition>
     }
+    .into_any()
 }
 
 #[component]
@@ -100,6 +101,7 @@ fn Listed(
             }}
         </section>
     }
+    .into_any()
 }
 
 fn row(key: ApiKeyItem, everyones: bool, revoke: ServerAction<RevokeKey>) -> impl IntoView {
@@ -202,4 +204,5 @@ fn Make(
             }}
         </div>
     }
+    .into_any()
 }

@@ -113,6 +113,7 @@ fn Listed(
                 })}
         </div>
     }
+    .into_any()
 }
 
 fn roles() -> Vec<(String, String)> {
@@ -181,6 +182,7 @@ fn InviteForm(invite: ServerAction<Invite>, invited: Option<String>) -> impl Int
             }}
         </Card>
     }
+    .into_any()
 }
 
 /// The link with this site's origin, which only the browser knows for sure.

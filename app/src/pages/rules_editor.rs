@@ -103,6 +103,7 @@ pub fn RulesEditor(
             </Show>
         </div>
     }
+    .into_any()
 }
 
 /// Adds the hosts that are not there yet.
@@ -271,6 +272,7 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
                 }
             })}
     }
+    .into_any()
 }
 
 /// Would this host be allowed?
@@ -349,4 +351,5 @@ fn Tester(rules: RwSignal<String>) -> impl IntoView {
             </p>
         </div>
     }
+    .into_any()
 }

@@ -94,4 +94,5 @@ fn Loaded(page: RunLogPage) -> impl IntoView {
                 })}
         </div>
     }
+    .into_any()
 }

@@ -132,6 +132,7 @@ pub fn ScriptEditor(
             />
         </div>
     }
+    .into_any()
 }
 
 /// HTML swallows a line end right behind `<textarea>`.

@@ -101,6 +101,7 @@ pub fn SetupPanel(
             </div>
         </section>
     }
+    .into_any()
 }
 
 #[component]
@@ -190,6 +191,7 @@ pub fn Run(
                 })}
         </div>
     }
+    .into_any()
 }
 
 /// A run's status as a badge.
@@ -375,6 +377,7 @@ fn Failed(run: RunView) -> impl IntoView {
             </div>
         </Alert>
     }
+    .into_any()
 }
 
 #[component]
@@ -382,6 +385,7 @@ fn Recent(data: RwSignal<PanelData>) -> impl IntoView {
     let environment = data.with_untracked(|data| data.environment_id);
     let recent = Memo::new(move |_| data.with(|data| data.recent.clone()));
     move || {
+        {
         let runs = recent.get();
         (!runs.is_empty())
             .then(|| {
@@ -420,5 +424,7 @@ fn Recent(data: RwSignal<PanelData>) -> impl IntoView {
                     </div>
                 }
             })
+    }
+    .into_any()
     }
 }

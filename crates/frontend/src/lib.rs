@@ -1,4 +1,5 @@
 //! The wasm entry: panic hook and hydrate call, nothing else.
+#![recursion_limit = "512"]
 
 /// Called by the page's script once the wasm is there.
 #[wasm_bindgen::prelude::wasm_bindgen]
