@@ -122,7 +122,7 @@ pub enum OpenError {
     Newer(i64),
     /// It is older than this program and was not to be migrated.
     #[error(
-        "The database lacks {0} migration step(s) of this version: back it up and run `groundwork migrate`."
+        "The database lacks {0} migration step(s) of this version: back it up, then start the server, which migrates it."
     )]
     Older(usize),
     /// A step that was applied reads differently in this program.
