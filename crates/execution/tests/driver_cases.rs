@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod common {
-    pub mod driver_cases;
-}
+#[path = "common/driver_cases/mod.rs"]
+mod table;
 
 use std::{
     os::unix::fs::PermissionsExt, os::unix::process::ExitStatusExt, process::Stdio, time::Instant,
 };
 
-use common::driver_cases::{Case, Outcome, all};
 use execution::{
     driver::{self, DriverEnd, Stop, Stops},
     runtime::{Event, ScriptSpec},
@@ -19,6 +17,7 @@ use nix::{
     sys::signal::{Signal, killpg},
     unistd::{Pid, geteuid},
 };
+use table::{Case, Outcome, all};
 use tokio::{process::Command, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 

@@ -8,6 +8,7 @@
 
 mod place;
 mod records;
+mod scan;
 mod serve;
 mod statements;
 

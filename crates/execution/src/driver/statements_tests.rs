@@ -41,6 +41,10 @@ fn lines_of_one_statement_have_its_first_line() {
             &[1, 2, 3, 3, 5, 6],
         ),
         ("( case x in\n a) b ;;\nesac\n)\nf", &[1, 2, 3, 4, 5]),
+        (
+            "case x in\n a) b |\n  c ;;\n d |\n e) f ;;\nesac",
+            &[1, 2, 2, 4, 4, 6],
+        ),
         ("echo ${x:-a\nb}\nc", &[1, 1, 3]),
         ("echo \"${x:-it's}\"\nc", &[1, 2]),
         ("echo $# a#b # it's\nc", &[1, 2]),

@@ -2,8 +2,11 @@
 //! the directory that holds it (default `/var/lib/groundwork-test/images`).
 
 mod support;
+#[path = "../common/driver_cases/mod.rs"]
+mod table;
 
 mod basics;
+mod driver_cases;
 mod faults;
 mod images;
 mod isolation;

@@ -121,10 +121,21 @@ impl Bench {
         script: &str,
         timeout: u64,
     ) -> Result<Ran, RuntimeError> {
+        self.run_case(id, script, Duration::from_secs(timeout))
+            .await
+    }
+
+    /// As [`Self::script`], with a timeout in any unit.
+    pub async fn run_case(
+        &self,
+        id: SandboxId,
+        script: &str,
+        timeout: Duration,
+    ) -> Result<Ran, RuntimeError> {
         let (sender, mut receiver) = mpsc::channel(64);
         let spec = ScriptSpec {
             script: script.to_owned(),
-            timeout: Duration::from_secs(timeout),
+            timeout,
         };
         let collecting = tokio::spawn(async move {
             let mut events = Vec::new();

@@ -1,0 +1,56 @@
+//! Compound commands, lists and pipelines.
+
+use super::{Case, case};
+
+pub(super) fn compound() -> Vec<Case> {
+    vec![
+        case("subshell over lines", "true\n(\n  cd /\n  false\n  true\n)\n", 1, 4).command("false"),
+        case("subshell as in the study", "true\n( cd /\n\n  false\n)\n", 1, 4),
+        case("nested subshells", "true\n(\n  (\n    true\n    false\n  )\n)\n", 1, 5).command("false"),
+        case("subshell on one line", "true\n(cd / && false)\n", 1, 2),
+        case("statements in a subshell are marked", "true\n(\n  echo a\n  echo b\n)\necho c\n", 0, 0)
+            .transcript("[1][3]a\n[4]b\n[6]c\n"),
+        case("function body", "f() {\n  true\n  false\n  echo no\n}\ntrue\nf\n", 1, 3),
+        case("function called twice", "f() {\n  [ \"$1\" = a ]\n}\nf a\nf b\n", 1, 2),
+        case("function returns", "f() {\n  return 5\n}\ntrue\nf\n", 5, 5),
+        case("nested functions", "g() {\n false\n}\nf() {\n g\n}\nf\n", 1, 2),
+        case("function in a subshell", "f() {\n false\n}\n( f )\n", 1, 2),
+        case("function in a pipeline", "f() {\n false\n}\nf | cat\n", 1, 2),
+        case("function with keyword", "function f {\n  false\n}\nf\n", 1, 2),
+        case("for", "for i in 1 2 3; do\n  true\n  [ $i != 2 ]\ndone\n", 1, 3),
+        case("for, C style", "for (( i = 0; i < 3; i++ )); do\n  [ $i != 2 ]\ndone\n", 1, 2),
+        case("while", "i=0\nwhile true; do\n  i=$(( i + 1 ))\n  test $i -lt 3\ndone\n", 1, 4),
+        case("until", "i=0\nuntil false; do\n  i=$(( i + 1 ))\n  test $i -lt 3\ndone\n", 1, 4),
+        case("case", "x=b\ncase $x in\n  a) true ;;\n  b)\n    true\n    false ;;\nesac\n", 1, 6),
+        case("brace group", "true\n{\n  true\n  false\n}\n", 1, 4),
+        case("if body", "if true; then\n  false\nfi\n", 1, 2),
+        case("else body", "if false; then\n  true\nelse\n  true\n  exit 3\nfi\n", 3, 5),
+        case("select nothing to read", "select x in a b; do\n  false\ndone\ntrue\n", 0, 0),
+        case("pipeline", "true\nfalse | cat\n", 1, 2).command("false | cat"),
+        case("pipeline over lines", "true\nfalse |\n  cat |\n  cat\necho no\n", 1, 2).command("false |\n  cat |\n  cat"),
+        case("pipeline continued by backslash", "true\nfalse \\\n  | cat\n", 1, 2),
+        case("middle of a pipeline", "true\necho a | grep b | cat\n", 1, 2),
+        case("while read after a pipe", "true\necho b | while read -r x; do\n  [ \"$x\" = a ]\ndone\n", 1, 3),
+        case("loop into a pipe", "true\nfor i in a b; do\n  echo $i\n  [ $i = a ]\ndone | cat\n", 1, 4),
+        case("SIGPIPE", "true\nyes | head -1\n", 141, 2).output("y\n"),
+        case("and-list over lines", "true\ntrue &&\n  false\n", 1, 2),
+        case("left of and is no failure", "false && echo x\necho y\n", 0, 0).transcript("[1][2]y\n"),
+        case("left of and as the last one", "true\nfalse && true\n", 1, 2),
+        case("or", "false || echo x\n", 0, 0).transcript("[1]x\n"),
+        case("not", "! true\necho x\n", 0, 0),
+        case("if condition", "if false; then echo a; fi\necho b\n", 0, 0),
+        case("while condition", "while false; do :; done\necho b\n", 0, 0),
+        case("function in a condition", "f() {\n  false\n  echo on\n}\nif f; then echo yes; fi\n", 0, 0).output("on\n"),
+        case("assignment from a failure", "true\nx=$(false)\necho no\n", 1, 2),
+        case("echo of a failure", "echo $(false)\necho b\n", 0, 0),
+        case("local of a failure", "f() {\n  local x=$(false)\n}\nf\necho b\n", 0, 0),
+        case("process substitution", "cat <(echo a)\ncat <(false)\necho b\n", 0, 0).transcript("[1]a\n[2][3]b\n"),
+        case("cd, variables and functions last", "mkdir d\ncd d\nX=5\nf() { echo $X; }\nf\nbasename \"$PWD\"\n", 0, 0).output("5\n[6]d\n"),
+        case("one line marked at most twenty times",
+            "for i in {1..200}; do\n  :\ndone\necho end\n", 0, 0)
+            .transcript("[1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][1][2][4]end\n"),
+        case("exit late in a long loop", "for i in {1..100}; do\n  true\n  [ $i -lt 90 ] || exit 4\ndone\n", 4, 3),
+        case("fails late in a long loop", "i=0\nwhile :; do\n  i=$(( i + 1 ))\n  true\n  [ $i -lt 90 ]\ndone\n", 1, 5),
+        case("recursion", "f() {\n  [ $1 -gt 0 ] || exit 5\n  f $(( $1 - 1 ))\n}\nf 50\n", 5, 2),
+    ]
+}
