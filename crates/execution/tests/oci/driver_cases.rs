@@ -1,5 +1,7 @@
 //! The table of scripts that the driver must judge rightly, each in a sandbox of its own.
 
+#![allow(clippy::unwrap_used)]
+
 use std::time::Instant;
 
 use execution::runtime::Runtime;
