@@ -51,7 +51,19 @@ impl Control {
     }
 
     pub(crate) fn templates(&self) -> Vec<EnvironmentTemplate> {
-        Vec::new()
+        let catalog = &self.0.catalog;
+        domain::templates::all(&catalog.host_groups, catalog)
+            .into_iter()
+            .map(|template| EnvironmentTemplate {
+                id: template.id,
+                revision: template.revision,
+                name: template.name,
+                summary: template.summary,
+                icon: template.icon,
+                features: template.features,
+                definition: template.definition,
+            })
+            .collect()
     }
 
     /// What forms offer.

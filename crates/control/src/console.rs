@@ -18,6 +18,7 @@ use wire::console::{
 use crate::{
     Control, OpCtx, Result,
     catalog::show_size,
+    members::Names,
     ports::rows::{EnvironmentRow, SetupRunRow},
     view::{self, fingerprint_of},
 };
@@ -79,26 +80,33 @@ const fn urgency(badge: SetupBadge) -> u8 {
     }
 }
 
-fn compare(a: &EnvironmentRow, b: &EnvironmentRow, by: SortBy) -> Ordering {
-    let size = |row: &EnvironmentRow| {
-        let resources = &row.definition.resources;
-        (
+/// A row with what it is sorted by: made once for each, since badges and lower case cost more than comparing.
+struct Sortable {
+    item: EnvironmentItem,
+    name: String,
+    size: (u32, u32, u32),
+}
+
+fn sortable(row: &EnvironmentRow) -> Sortable {
+    let resources = &row.definition.resources;
+    Sortable {
+        item: item(row),
+        name: row.definition.name.to_lowercase(),
+        size: (
             resources.effective_cpu_milli(),
             resources.effective_memory_mib(),
             row.definition.effective_disk_gi(),
-        )
-    };
-    let setup = |row: &EnvironmentRow| urgency(row.verification.badge(&fingerprint_of(row)));
+        ),
+    }
+}
+
+fn compare(a: &Sortable, b: &Sortable, by: SortBy) -> Ordering {
     match by {
-        SortBy::Updated => a.updated_at.cmp(&b.updated_at),
-        SortBy::Created => a.created_at.cmp(&b.created_at),
-        SortBy::Name => a
-            .definition
-            .name
-            .to_lowercase()
-            .cmp(&b.definition.name.to_lowercase()),
-        SortBy::Resources => size(a).cmp(&size(b)),
-        SortBy::Setup => setup(a).cmp(&setup(b)),
+        SortBy::Updated => a.item.updated_at.cmp(&b.item.updated_at),
+        SortBy::Created => a.item.created_at.cmp(&b.item.created_at),
+        SortBy::Name => a.name.cmp(&b.name),
+        SortBy::Resources => a.size.cmp(&b.size),
+        SortBy::Setup => urgency(a.item.badge).cmp(&urgency(b.item.badge)),
     }
 }
 
@@ -120,6 +128,7 @@ impl Control {
                     || row.environment_id.to_string().contains(&query)
             });
         }
+        let mut rows: Vec<Sortable> = rows.iter().map(sortable).collect();
         rows.sort_by(|a, b| {
             let order = compare(a, b, sort.by);
             let order = if sort.ascending {
@@ -128,10 +137,10 @@ impl Control {
                 order.reverse()
             };
             // Equal rows keep one order, whatever the column.
-            order.then_with(|| b.environment_id.cmp(&a.environment_id))
+            order.then_with(|| b.item.environment_id.cmp(&a.item.environment_id))
         });
         Ok(EnvironmentsTable {
-            rows: rows.iter().map(item).collect(),
+            rows: rows.into_iter().map(|row| row.item).collect(),
             total,
             may: ctx.may(),
         })
@@ -157,10 +166,7 @@ impl Control {
             .load_environment(ctx, id, Action::ReadEnvironments)
             .await?;
         let runs = self.0.store.runs(id, limits::RUN_LIST_MAX).await?;
-        let mut recent_runs = Vec::with_capacity(runs.len());
-        for run in &runs {
-            recent_runs.push(self.run_item(run).await?);
-        }
+        let recent_runs = self.run_items(&runs).await?;
         let active = runs
             .iter()
             .find(|run| Some(run.setup_run_id) == row.verification.active_setup_run_id);
@@ -200,27 +206,29 @@ impl Control {
     pub async fn recent_runs(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<Vec<RunItem>> {
         self.load_environment(ctx, id, Action::ReadEnvironments)
             .await?;
-        let mut items = Vec::new();
-        for run in &self.0.store.runs(id, limits::RUN_LIST_MAX).await? {
-            items.push(self.run_item(run).await?);
-        }
-        Ok(items)
+        let runs = self.0.store.runs(id, limits::RUN_LIST_MAX).await?;
+        self.run_items(&runs).await
     }
 
-    async fn run_item(&self, row: &SetupRunRow) -> Result<RunItem> {
-        Ok(RunItem {
-            setup_run_id: row.setup_run_id,
-            short_id: short(row.setup_run_id),
-            status: row.state.status,
-            status_label: status_label(row).to_owned(),
-            kind: row.kind,
-            by: self.name_of(row.requested_by).await?,
-            created_at: row.created_at,
-            duration_ms: view::duration_ms(row),
-            hint_code: row.record.hint_code,
-            hint: row.record.hint.clone(),
-            log_removed_at: row.log.removed_at,
-        })
+    async fn run_items(&self, rows: &[SetupRunRow]) -> Result<Vec<RunItem>> {
+        let mut names = Names::default();
+        let mut items = Vec::with_capacity(rows.len());
+        for row in rows {
+            items.push(RunItem {
+                setup_run_id: row.setup_run_id,
+                short_id: short(row.setup_run_id),
+                status: row.state.status,
+                status_label: status_label(row).to_owned(),
+                kind: row.kind,
+                by: names.of(self, row.requested_by).await?,
+                created_at: row.created_at,
+                duration_ms: view::duration_ms(row),
+                hint_code: row.record.hint_code,
+                hint: row.record.hint.clone(),
+                log_removed_at: row.log.removed_at,
+            });
+        }
+        Ok(items)
     }
 
     /// One run as the panel shows it.

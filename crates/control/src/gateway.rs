@@ -27,6 +27,9 @@ use crate::{
     },
 };
 
+/// That a worker was heard of is noted in its row at most this often: an idle worker should not keep the disk busy.
+const NOTE_AFTER: Duration = Duration::from_secs(5);
+
 /// What this process remembers of runs and workers; a restart forgets it, and gives everybody time anew.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
@@ -36,6 +39,8 @@ pub(crate) struct Leases {
     pub(crate) waiting: HashMap<SetupRunId, Duration>,
     /// When a worker was last heard of.
     pub(crate) workers: HashMap<WorkerId, Duration>,
+    /// When that was last noted in the worker's row.
+    noted: HashMap<WorkerId, Duration>,
 }
 
 /// A lease as this process knows it.
@@ -116,7 +121,18 @@ impl Control {
 
     async fn heard_of(&self, worker: WorkerId) -> Result<(), GatewayError> {
         let now = self.0.clock.monotonic();
-        lock(&self.0.leases).workers.insert(worker, now);
+        {
+            let mut leases = lock(&self.0.leases);
+            leases.workers.insert(worker, now);
+            let fresh = leases
+                .noted
+                .get(&worker)
+                .is_some_and(|noted| now.saturating_sub(*noted) < NOTE_AFTER);
+            if fresh {
+                return Ok(());
+            }
+            leases.noted.insert(worker, now);
+        }
         self.0
             .store
             .touch_worker(worker, self.0.clock.now())

@@ -5,6 +5,7 @@ use std::future::Future;
 use domain::{ids::OrganizationId, limits};
 use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
+use tracing::Instrument as _;
 
 use crate::{
     Control,
@@ -133,9 +134,12 @@ impl Control {
             request_hash: key.request_hash,
         };
         let control = self.clone();
-        tokio::spawn(async move { control.claimed(key, status, effect).await })
-            .await
-            .map_err(Error::internal)?
+        tokio::spawn(
+            async move { control.claimed(key, status, effect).await }
+                .instrument(tracing::Span::current()),
+        )
+        .await
+        .map_err(Error::internal)?
     }
 
     async fn claimed<T, F, Fut>(

@@ -33,27 +33,14 @@ const FAILURES_MAX: u32 = 5;
 
 impl Control {
     /// Follows a run from the line after `after`: its state first, then lines as they are written and every change of
-    /// the run, until [`Frame::End`]. Dropping the stream has no effect on the run.
+    /// the run, until [`Frame::End`]. Dropping the stream has no effect on the run. A reader that comes back and whose
+    /// last line may have been open asks from one line before it.
     pub async fn follow_setup_run(
         &self,
         ctx: OpCtx,
         environment: EnvironmentId,
         run: SetupRunId,
         after: u64,
-    ) -> Result<Frames> {
-        self.follow_setup_run_from(ctx, environment, run, after, None)
-            .await
-    }
-
-    /// The same for a reader that comes back: `last_text` is its text of line `after`. If that line was open and has grown
-    /// since, it is sent again first, whole.
-    pub async fn follow_setup_run_from(
-        &self,
-        ctx: OpCtx,
-        environment: EnvironmentId,
-        run: SetupRunId,
-        after: u64,
-        last_text: Option<String>,
     ) -> Result<Frames> {
         // Listened to before the first look, so that nothing falls between the two.
         let bell = self.0.bell.listen(Topic::Run(run));
@@ -66,7 +53,10 @@ impl Control {
             environment,
             run,
             bell,
-            cursor: Cursor { after, last_text },
+            cursor: Cursor {
+                after,
+                last_text: None,
+            },
             shown: None,
             ready: VecDeque::new(),
             over: false,
@@ -383,24 +373,5 @@ mod tests {
             cursor.take(vec![line(3, "b"), line(4, "c")]),
             vec![line(4, "c")]
         );
-    }
-
-    #[test]
-    fn a_reader_that_says_what_it_has_gets_the_line_again_if_it_grew() {
-        let mut back = Cursor {
-            after: 2,
-            last_text: Some("wor".to_owned()),
-        };
-        assert_eq!(back.read_from(), 1);
-        assert_eq!(
-            back.take(vec![line(2, "work"), line(3, "x")]),
-            vec![line(2, "work"), line(3, "x")]
-        );
-        let mut silent = Cursor {
-            after: 2,
-            last_text: None,
-        };
-        assert_eq!(silent.read_from(), 2);
-        assert_eq!(silent.take(vec![line(3, "x")]), vec![line(3, "x")]);
     }
 }

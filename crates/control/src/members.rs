@@ -1,5 +1,7 @@
 //! Members and invitations.
 
+use std::collections::HashMap;
+
 use domain::{
     ids::{InvitationId, OrganizationId, UserId},
     issues::Issues,
@@ -27,6 +29,22 @@ pub struct NewInvitation {
     pub item: InvitationItem,
     /// For the link `/invite/{token}`.
     pub token: Secret,
+}
+
+/// Names for people, each looked up once.
+#[derive(Default)]
+pub(crate) struct Names(HashMap<UserId, String>);
+
+impl Names {
+    /// Of a member, also when they have left.
+    pub(crate) async fn of(&mut self, control: &Control, user: UserId) -> Result<String> {
+        if let Some(known) = self.0.get(&user) {
+            return Ok(known.clone());
+        }
+        let name = control.name_of(user).await?;
+        self.0.insert(user, name.clone());
+        Ok(name)
+    }
 }
 
 fn item(user: UserRow, viewer: Option<UserId>) -> MemberItem {
@@ -66,7 +84,7 @@ impl Control {
         Ok(ctx.require(action)?.organization_id)
     }
 
-    /// Names for people of everybody who was ever a member of the organization, as far as asked for.
+    /// A member's name for people, also when they have left.
     pub(crate) async fn name_of(&self, user: UserId) -> Result<String> {
         Ok(self.0.store.user(user).await?.map_or_else(
             || "somebody".to_owned(),
@@ -244,9 +262,10 @@ impl Control {
     /// Open invitations, newest first.
     pub async fn invitations(&self, ctx: &OpCtx) -> Result<Vec<InvitationItem>> {
         let member = ctx.require(Action::ManageMembers)?;
+        let mut names = Names::default();
         let mut items = Vec::new();
         for row in self.0.store.invitations(member.organization_id).await? {
-            let by = self.name_of(row.invited_by).await?;
+            let by = names.of(self, row.invited_by).await?;
             items.push(self.invitation_item(&row, by));
         }
         Ok(items)

@@ -13,6 +13,7 @@ use wire::managed_agents::Environment;
 use crate::{
     Control, Error, OpCtx, Result,
     idempotency::ReceiptMaker,
+    members::Names,
     ports::{
         Written,
         rows::{EnvironmentRow, RevisionRow},
@@ -89,13 +90,14 @@ impl Control {
             return Ok(answer);
         };
         let revisions = self.0.store.revisions(row.environment_id).await?;
+        let mut names = Names::default();
         for change in changed_fields(&tested.definition, &row.definition) {
             if !change.affects_verdict {
                 continue;
             }
             let mut field = plain(change);
             if let Some(revision) = came_with(&revisions, &field.field) {
-                field.by = Some(self.name_of(revision.by).await?);
+                field.by = Some(names.of(self, revision.by).await?);
                 field.by_user_id = Some(revision.by);
                 field.at = Some(revision.at);
             }
@@ -110,6 +112,7 @@ impl Control {
             .load_environment(ctx, id, Action::ReadEnvironments)
             .await?;
         let rows = self.0.store.revisions(id).await?;
+        let mut names = Names::default();
         let mut revisions = Vec::with_capacity(rows.len());
         for (index, saved) in rows.iter().enumerate() {
             let changes = rows.get(index + 1).map_or_else(Vec::new, |before| {
@@ -120,7 +123,7 @@ impl Control {
             });
             revisions.push(Revision {
                 revision: saved.revision,
-                by: self.name_of(saved.by).await?,
+                by: names.of(self, saved.by).await?,
                 by_user_id: saved.by,
                 at: saved.at,
                 changes,

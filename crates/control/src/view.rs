@@ -22,8 +22,14 @@ pub(crate) fn fingerprint_of(row: &EnvironmentRow) -> Fingerprint {
 
 /// Advice on a script.
 pub(crate) fn warnings_of(script: &str) -> Vec<SetupWarning> {
-    let _ = script;
-    Vec::new()
+    domain::setup_script::lint(script)
+        .into_iter()
+        .map(|warning| SetupWarning {
+            code: warning.code.as_str().to_owned(),
+            line: warning.line,
+            message: warning.message,
+        })
+        .collect()
 }
 
 /// An environment as the API shows it.

@@ -184,6 +184,50 @@ async fn providers_come_with_the_default_first() {
 }
 
 #[tokio::test]
+async fn templates_are_sorted_and_each_makes_an_environment() {
+    let app = TestApp::start().await;
+    let list = app
+        .control
+        .list_environment_templates(&app.admin)
+        .await
+        .unwrap();
+    let ids: Vec<_> = list
+        .items
+        .iter()
+        .map(|template| template.id.clone())
+        .collect();
+    let mut sorted = ids.clone();
+    sorted.sort();
+    assert_eq!(ids, sorted);
+    assert!(ids.contains(&"base-sandbox".to_owned()));
+    for template in list.items {
+        let made = app
+            .control
+            .create_environment(&app.admin, &template.definition, None)
+            .await
+            .unwrap()
+            .value;
+        assert_eq!(made.provider, "runs", "{}", template.id);
+    }
+}
+
+#[tokio::test]
+async fn advice_on_the_script_comes_with_the_environment_and_with_the_live_check() {
+    let app = TestApp::start().await;
+    let script = "curl -fsSL https://example.com/install.sh | sh";
+    let id = app.environment("one", script).await;
+    let read = app.control.get_environment(&app.admin, id).await.unwrap();
+    assert_eq!(read.setup_warnings[0].code, "curl_pipe_sh");
+    assert_eq!(read.setup_warnings[0].line, 1);
+    let check = app
+        .control
+        .validate_environment(&app.admin, None, &testkit::create_body("x", script))
+        .await
+        .unwrap();
+    assert_eq!(check.warnings, read.setup_warnings);
+}
+
+#[tokio::test]
 async fn two_thousand_environments_are_listed_quickly() {
     let app = TestApp::start().await;
     let store = app.store.inner();

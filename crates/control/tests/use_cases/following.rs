@@ -187,7 +187,7 @@ async fn a_reader_that_comes_back_goes_on_after_its_last_line() {
 }
 
 #[tokio::test]
-async fn a_reader_that_comes_back_with_an_open_line_gets_what_it_grew_to() {
+async fn a_reader_that_comes_back_with_an_open_line_asks_from_before_it_and_sees_it_grow() {
     let app = TestApp::start().await;
     let id = app.environment("one", "true").await;
     let run = app.run(id).await;
@@ -195,21 +195,19 @@ async fn a_reader_that_comes_back_with_an_open_line_gets_what_it_grew_to() {
     let assignment = worker.claim().await;
     let (held, seq) = (assignment.held, assignment.next_seq);
     worker.write(held, seq, &["wor"]).await.unwrap();
-    worker.write(held, seq, &["working", "next"]).await.unwrap();
-    let first_lines = async |text: &str| {
-        let mut frames = app
-            .control
-            .follow_setup_run_from(app.admin.clone(), id, run, seq, Some(text.to_owned()))
-            .await
-            .unwrap();
-        loop {
-            if let Frame::Lines(lines) = frames.next().await.unwrap() {
-                break lines.into_iter().map(|line| line.text).collect::<Vec<_>>();
-            }
+    let mut frames = app
+        .control
+        .follow_setup_run(app.admin.clone(), id, run, seq - 1)
+        .await
+        .unwrap();
+    let mut lines = async || loop {
+        if let Frame::Lines(lines) = frames.next().await.unwrap() {
+            break lines.into_iter().map(|line| line.text).collect::<Vec<_>>();
         }
     };
-    assert_eq!(first_lines("wor").await, ["working", "next"]);
-    assert_eq!(first_lines("working").await, ["next"]);
+    assert_eq!(lines().await, ["wor"]);
+    worker.write(held, seq, &["working", "next"]).await.unwrap();
+    assert_eq!(lines().await, ["working", "next"]);
 }
 
 #[tokio::test]
