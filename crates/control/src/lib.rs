@@ -17,6 +17,7 @@ pub mod environments;
 pub mod error;
 pub mod gateway;
 pub mod idempotency;
+mod leases;
 pub mod live;
 pub mod members;
 mod passwords;
@@ -36,7 +37,7 @@ pub use gateway::LocalGateway;
 pub use idempotency::{Keyed, Outcome};
 pub use secret::{Secret, ServerKey};
 
-use gateway::Leases;
+use leases::Leases;
 use passwords::Passwords;
 use ports::{Clock, Doorbell, Ids, Store};
 use throttle::Throttle;

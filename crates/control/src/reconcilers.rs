@@ -9,7 +9,7 @@ use wire::worker::Fault;
 use crate::{
     Control, Result,
     accounts::lock,
-    gateway::Lease,
+    leases::Lease,
     ports::{StoreError, rows::SetupRunRow},
 };
 

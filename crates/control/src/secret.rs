@@ -69,6 +69,7 @@ pub(crate) fn same(left: &str, right: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

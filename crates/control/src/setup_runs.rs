@@ -457,6 +457,7 @@ fn push_without_colour(line: &str, out: &mut String) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

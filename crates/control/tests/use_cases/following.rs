@@ -123,15 +123,13 @@ async fn three_readers_at_their_own_pace_all_see_every_line_once() {
     let assignment = worker.claim().await;
     let held = assignment.held;
     worker.reach(held, Phase::Setup).await.unwrap();
-    let mut seq = assignment.next_seq;
     let mut written = Vec::new();
-    for n in 0..200 {
+    for (n, seq) in (0..200).zip(assignment.next_seq..) {
         // An open line that grows, then the next.
         let half = format!("{n} wor");
         let whole = format!("{n} working");
         worker.write(held, seq, &[half.as_str()]).await.unwrap();
         worker.write(held, seq, &[whole.as_str()]).await.unwrap();
-        seq += 1;
         written.push(whole);
         if n % 7 == 0 {
             tokio::task::yield_now().await;

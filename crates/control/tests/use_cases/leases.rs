@@ -51,11 +51,9 @@ async fn reports_keep_a_lease_too() {
     app.run(id).await;
     let worker = app.worker("w").await;
     let assignment = worker.claim().await;
-    let mut seq = assignment.next_seq;
-    for _ in 0..5 {
+    for seq in (assignment.next_seq..).take(5) {
         app.clock.advance(Duration::from_secs(15));
         worker.write(assignment.held, seq, &["x"]).await.unwrap();
-        seq += 1;
         assert_eq!(app.control.tick_leases().await.unwrap(), 0);
     }
 }
