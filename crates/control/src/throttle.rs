@@ -100,8 +100,9 @@ impl Throttle {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
