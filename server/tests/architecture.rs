@@ -305,10 +305,6 @@ fn files_can_be_read_in_a_sitting() {
     // Path, reason.
     let exceptions: BTreeMap<&str, &str> = [
         (
-            "crates/wire/src/console.rs",
-            "a list of small shapes without logic; splitting it would scatter one vocabulary",
-        ),
-        (
             "crates/domain/tests/environment_create.rs",
             "one row for each refusal of the spec's tables",
         ),
