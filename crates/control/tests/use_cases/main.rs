@@ -20,6 +20,7 @@ mod members;
 mod saving;
 mod setup_runs;
 mod verification;
+mod vertical;
 
 use control::{Error, Result};
 use wire::error::Code;
