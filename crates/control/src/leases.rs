@@ -206,6 +206,9 @@ impl Control {
                     format!("{} Not tried again: this was try {attempt}.", fault.message)
                 }
                 _ => {
+                    // The next try begins at the beginning, with a sandbox of its own.
+                    next.record.phases.clear();
+                    next.record.compute_id = None;
                     next.record.message = format!("{} Trying again.", fault.message);
                     format!(
                         "{} Trying again (try {} of {}).",

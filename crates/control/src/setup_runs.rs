@@ -220,6 +220,7 @@ impl Control {
             definition: row.definition.clone(),
             fingerprint: view::fingerprint_of(row),
             record: RunRecord {
+                message: "Waiting for a worker.".to_owned(),
                 image_generation: last
                     .first()
                     .map_or(0, |previous| previous.record.image_generation),

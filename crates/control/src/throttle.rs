@@ -7,8 +7,10 @@ use std::{collections::HashMap, time::Duration};
 const FREE_PER_ACCOUNT: u32 = 5;
 /// Failures from one address, over all accounts, that are free of delay.
 const FREE_PER_ADDRESS: u32 = 30;
-/// The longest delay.
+/// The longest delay for an account from an address.
 const LONGEST: Duration = Duration::from_secs(300);
+/// The longest delay for a whole address: many people may share one, and must not be kept out by one of them.
+const LONGEST_PER_ADDRESS: Duration = Duration::from_secs(10);
 /// Failures are forgotten after this long without another.
 const FORGET_AFTER: Duration = Duration::from_secs(3_600);
 /// Counters kept; past it the oldest go, so that a flood of addresses cannot fill the memory.
@@ -26,18 +28,41 @@ pub(crate) struct Throttle {
     counters: HashMap<String, Counter>,
 }
 
-/// How long to wait after so many failures of which `free` cost nothing: 1 s, 2 s, 4 s, … up to [`LONGEST`].
-fn delay(failures: u32, free: u32) -> Duration {
-    match failures.checked_sub(free) {
-        None => Duration::ZERO,
-        Some(over) => Duration::from_secs(1u64 << over.min(16)).min(LONGEST),
+/// What a counter allows.
+#[derive(Clone, Copy)]
+struct Limit {
+    /// Failures without delay.
+    free: u32,
+    /// The longest delay.
+    longest: Duration,
+}
+
+impl Limit {
+    /// How long to wait after so many failures: 1 s, 2 s, 4 s, … up to the longest.
+    fn delay(self, failures: u32) -> Duration {
+        match failures.checked_sub(self.free) {
+            None => Duration::ZERO,
+            Some(over) => Duration::from_secs(1u64 << over.min(16)).min(self.longest),
+        }
     }
 }
 
-fn keys(account: &str, address: &str) -> [(String, u32); 2] {
+fn keys(account: &str, address: &str) -> [(String, Limit); 2] {
     [
-        (format!("{account}\n{address}"), FREE_PER_ACCOUNT),
-        (format!("\n{address}"), FREE_PER_ADDRESS),
+        (
+            format!("{account}\n{address}"),
+            Limit {
+                free: FREE_PER_ACCOUNT,
+                longest: LONGEST,
+            },
+        ),
+        (
+            format!("\n{address}"),
+            Limit {
+                free: FREE_PER_ADDRESS,
+                longest: LONGEST_PER_ADDRESS,
+            },
+        ),
     ]
 }
 
@@ -51,10 +76,10 @@ impl Throttle {
         now: Duration,
     ) -> Result<(), Duration> {
         let keys = keys(account, address);
-        for (key, free) in &keys {
+        for (key, limit) in &keys {
             if let Some(counter) = self.counters.get(key) {
                 let since = now.saturating_sub(counter.last);
-                let wait = delay(counter.failures, *free);
+                let wait = limit.delay(counter.failures);
                 if since < wait {
                     return Err(wait - since);
                 }
@@ -142,6 +167,12 @@ mod tests {
                 .unwrap();
         }
         assert!(throttle.begin("fresh", "1.2.3.4", SECOND).is_err());
+        // Not for long: others may sit behind the same address.
+        let mut now = SECOND;
+        for n in 0..20 {
+            now += LONGEST_PER_ADDRESS;
+            assert!(throttle.begin(&format!("later{n}"), "1.2.3.4", now).is_ok());
+        }
     }
 
     #[test]

@@ -110,6 +110,9 @@ async fn a_run_given_back_is_tried_again_at_once() {
         message: "The disk of the worker failed.".to_owned(),
     };
     worker.gateway.give_back(held, fault).await.unwrap();
+    let view = app.control.run_view(&app.admin, id, run).await.unwrap();
+    assert_eq!(view.status_label, "Waiting to be tried again");
+    assert!(view.phases.iter().all(|step| step.started_at.is_none()));
     let again = worker.claim().await;
     assert_eq!(again.held.attempt, 2);
     assert_eq!(again.next_seq, 5);
