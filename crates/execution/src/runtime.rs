@@ -70,20 +70,98 @@ pub enum Event {
     Egress(EgressEvent),
 }
 
-/// A host that was asked for.
+/// A host that was asked for, with this outcome. As an event: the first of its kind, told at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EgressEvent {
     /// Host name, or address when dialled by address.
     pub host: String,
     /// Port; 0 = a name lookup.
     pub port: u16,
-    /// Whether it was let through.
+    /// Whether the policy let it through. What it let through can still have failed: see `outcome`.
     pub allowed: bool,
-    /// Index of the deciding rule.
+    /// Index of the deciding rule; `None`: no rule matched (or the policy is unrestricted).
     pub rule: Option<usize>,
-    /// The allowed host whose HTTP redirect led here.
-    #[serde(default)]
+    /// How it ended. Only [`EgressOutcome::Denied`] is mended by a rule.
+    pub outcome: EgressOutcome,
+    /// The host whose HTTP redirect led here.
     pub redirected_from: Option<String>,
+    /// More on why, for the log; may be empty.
+    pub detail: String,
+    /// How often (packets, for what the kernel refused).
+    pub count: u64,
+}
+
+/// How an attempt to reach a host ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EgressOutcome {
+    /// The policy let it through, and the far side answered.
+    Allowed,
+    /// No rule allows the host, or a rule denies it.
+    Denied,
+    /// The policy allows the host, but its address is one that no sandbox may reach.
+    RefusedAddress,
+    /// What the client said does not match what it dialled: another TLS server name or `Host`, or neither to be read.
+    Mismatch,
+    /// Traffic that no policy lets through: UDP.
+    Protocol,
+    /// The policy let it through, but the name does not resolve or the far side does not answer.
+    UpstreamFailed,
+    /// A limit on what one sandbox can make the gateway hold was reached.
+    Limit,
+}
+
+impl EgressOutcome {
+    /// Whether it was we who refused.
+    pub const fn blocked(self) -> bool {
+        !matches!(self, Self::Allowed | Self::UpstreamFailed)
+    }
+}
+
+impl EgressEvent {
+    /// A first attempt.
+    pub fn new(host: impl Into<String>, port: u16, outcome: EgressOutcome) -> Self {
+        Self {
+            host: host.into(),
+            port,
+            allowed: !outcome.blocked(),
+            rule: None,
+            outcome,
+            redirected_from: None,
+            detail: String::new(),
+            count: 1,
+        }
+    }
+
+    /// What the log shows, such as `egress: blocked example.org, no rule allows it`.
+    pub fn sentence(&self) -> String {
+        let verb = match self.outcome {
+            EgressOutcome::Allowed => "allowed",
+            EgressOutcome::UpstreamFailed => "could not reach",
+            _ => "blocked",
+        };
+        let place = match (self.port, self.host.contains(':')) {
+            (0, _) => self.host.clone(),
+            (port, true) => format!("[{}]:{port}", self.host),
+            (port, false) => format!("{}:{port}", self.host),
+        };
+        let why = match (self.outcome, self.rule) {
+            (EgressOutcome::Allowed, _) => String::new(),
+            (EgressOutcome::Denied, Some(rule)) => format!(", rules[{rule}] denies it"),
+            (EgressOutcome::Denied, None) => ", no rule allows it".to_owned(),
+            (EgressOutcome::Protocol, _) => ", only TCP and our DNS leave a sandbox".to_owned(),
+            _ => format!(", {}", self.detail),
+        };
+        let more = match self.outcome {
+            EgressOutcome::Denied if !self.detail.is_empty() => format!(" ({})", self.detail),
+            _ => String::new(),
+        };
+        let from = self
+            .redirected_from
+            .as_ref()
+            .map_or_else(String::new, |from| format!(" ({from} redirected to it)"));
+        format!("egress: {verb} {place}{why}{more}{from}")
+    }
 }
 
 /// How a script ended.
@@ -119,7 +197,7 @@ pub struct ScriptEnd {
     pub left_behind: Vec<String>,
     /// Seconds per script line, in order of first run: (line, total).
     pub timings: Vec<(u32, Duration)>,
-    /// Hosts asked for.
+    /// Hosts asked for since the sandbox began, in order of first attempt, counted.
     pub egress: Vec<EgressEvent>,
 }
 

@@ -126,13 +126,13 @@ fn tls_passes_only_with_an_allowed_server_name() {
         assert_eq!(ended, Ending::Reset, "{what}");
         assert_eq!(heard.take(), b"", "{what}: the far side heard something");
     }
-    let evil = heard.lab.record("evil.example", 443).event;
+    let evil = heard.lab.record("evil.example", 443);
     assert_eq!((evil.outcome, evil.rule), (EgressOutcome::Denied, None));
     assert_eq!(
         evil.sentence(),
         "egress: blocked evil.example:443, no rule allows it (asked for over a connection to good.example)"
     );
-    assert_eq!(heard.lab.record("bad.cdn.example", 443).event.rule, Some(0));
+    assert_eq!(heard.lab.record("bad.cdn.example", 443).rule, Some(0));
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn another_host_in_any_request_of_a_connection_is_a_reset() {
     });
     assert!(answered);
     assert_eq!(ended, Ending::Reset);
-    let event = lab.record("evil.example", 80).event;
+    let event = lab.record("evil.example", 80);
     assert_eq!(event.outcome, EgressOutcome::Denied);
 }
 
@@ -403,7 +403,7 @@ fn what_two_readers_could_take_in_two_ways_is_a_reset() {
         assert_eq!(ended, Ending::Reset, "{what}");
     }
     let records = lab.network.report().records;
-    let told = |outcome| records.iter().any(|record| record.event.outcome == outcome);
+    let told = |outcome| records.iter().any(|record| record.outcome == outcome);
     assert!(told(EgressOutcome::Mismatch));
     let long = format!(
         "GET / HTTP/1.1\r\nHost: good.example\r\nX: {}",
@@ -446,7 +446,7 @@ fn a_redirect_to_a_host_that_is_refused_names_the_host_that_redirected() {
         assert!(answer.contains("302"), "{answer}");
         assert_eq!(lab::lookup("files.evil.example."), None);
     });
-    let event = lab.record("files.evil.example", 0).event;
+    let event = lab.record("files.evil.example", 0);
     assert_eq!(event.redirected_from.as_deref(), Some("good.example"));
     let expected =
         "egress: blocked files.evil.example, no rule allows it (good.example redirected to it)";

@@ -64,7 +64,7 @@ fn a_name_is_answered_by_rule_and_never_sent_on() {
         .report()
         .records
         .into_iter()
-        .map(|record| (record.event.host, record.event.outcome))
+        .map(|record| (record.host, record.outcome))
         .collect();
     let denied = [
         "wide.example",
@@ -90,11 +90,22 @@ fn a_block_is_told_at_once_and_counted_by_address_lookups() {
     }
     assert_eq!(
         lab.event().sentence(),
-        "egress: blocked evil.example, rule 0 denies it"
+        "egress: blocked evil.example, rules[0] denies it"
     );
     let record = lab.record("evil.example", 0);
-    assert_eq!((record.count, record.event.rule), (2, Some(0)));
+    assert_eq!((record.count, record.rule), (2, Some(0)));
     assert!(lab.sentences().is_empty(), "the same block is told once");
+}
+
+#[test]
+fn a_block_that_comes_again_later_is_told_again_with_its_count() {
+    let lab = Plan::new(allow(&[]))
+        .limits(|limits| limits.tell_again = std::time::Duration::ZERO)
+        .build();
+    for _ in 0..3 {
+        lab.inside(|| lookup("evil.example."));
+    }
+    assert_eq!([1, 2, 3].map(|_| lab.event().count), [1, 2, 3]);
 }
 
 #[test]
@@ -298,6 +309,6 @@ fn two_hundred_rules_are_asked_in_order() {
         assert!(lookup("other.example.").is_none());
         assert!(lookup("other.test.").is_some());
     });
-    assert_eq!(lab.record("h197.example", 0).event.rule, Some(197));
-    assert_eq!(lab.record("other.example", 0).event.rule, Some(198));
+    assert_eq!(lab.record("h197.example", 0).rule, Some(197));
+    assert_eq!(lab.record("other.example", 0).rule, Some(198));
 }

@@ -50,13 +50,7 @@ fn nothing_but_loopback_is_reached_from_a_new_namespace() {
     let mut tried: Vec<_> = report
         .records
         .iter()
-        .map(|record| {
-            (
-                record.event.host.as_str(),
-                record.event.port,
-                record.event.allowed(),
-            )
-        })
+        .map(|record| (record.host.as_str(), record.port, record.allowed))
         .collect();
     tried.sort_unstable();
     assert_eq!(

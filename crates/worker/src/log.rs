@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use domain::hints::BlockedHost;
 use execution::{
     logs::{Batch, Limits, Pipeline},
-    runtime::{EgressEvent, Event},
+    runtime::{EgressEvent, EgressOutcome, Event},
 };
 use tokio::sync::mpsc;
 use wire::worker::{Assignment, Gateway, Held, LogBatch};
@@ -192,7 +192,9 @@ impl RunLog {
     pub(crate) fn blocked(&self, line: u32) -> Vec<BlockedHost> {
         self.egress
             .iter()
-            .filter(|(at, event)| !event.allowed && (*at == self.line || *at == line))
+            // Any other refusal is not mended by a rule.
+            .filter(|(_, event)| event.outcome == EgressOutcome::Denied)
+            .filter(|(at, _)| *at == self.line || *at == line)
             .map(|(_, event)| BlockedHost {
                 host: event.host.clone(),
                 redirected_by: event.redirected_from.clone(),

@@ -13,8 +13,8 @@ use domain::{
     setup_run::{FailureCode, HintCode, Phase, Stream},
 };
 use execution::runtime::{
-    Check, EgressEvent, Event, Leftover, Runtime, RuntimeError, SandboxSpec, SavedLayer, ScriptEnd,
-    ScriptSpec,
+    Check, EgressEvent, EgressOutcome, Event, Leftover, Runtime, RuntimeError, SandboxSpec,
+    SavedLayer, ScriptEnd, ScriptSpec,
 };
 use testkit::{Scenario, ScriptedRuntime, Step};
 use tokio::{sync::mpsc, time::Instant};
@@ -75,11 +75,8 @@ async fn a_failing_step_is_named_and_nothing_is_saved() {
 async fn a_failure_comes_with_its_likely_cause() {
     let refused = |host: &str, from: Option<&str>| {
         Step::Egress(EgressEvent {
-            host: host.to_owned(),
-            port: 443,
-            allowed: false,
-            rule: None,
             redirected_from: from.map(str::to_owned),
+            ..EgressEvent::new(host, 443, EgressOutcome::Denied)
         })
     };
     let mut scenario = Scenario::lines(&["a"], 6);

@@ -34,6 +34,8 @@ pub fn runtime(settings: &Settings, dir: &DataDir) -> Result<OciRuntime, Fatal> 
     config.runtime.clone_from(&settings.runtime);
     config.runtime_kind = settings.runtime_kind;
     config.host = settings.sandbox.clone();
+    config.opened.clone_from(&settings.open_networks);
+    config.own_addresses.clone_from(&settings.own_addresses);
     OciRuntime::new(config).map_err(|e| {
         Fatal::new(format!(
             "The sandboxes' directory in {} cannot be made ({e}); mend that, or start with --no-worker.",

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -56,6 +56,10 @@ pub struct Sandbox {
     pub env: BTreeMap<String, String>,
     /// Further files by path from the root, such as `etc/pip.conf`.
     pub files: BTreeMap<PathBuf, String>,
+    /// Private networks, as ADDRESS/BITS, that sandboxes may reach where their policy allows the host.
+    pub open_networks: Vec<String>,
+    /// Addresses of the control plane besides those of the worker's machine; no sandbox reaches them.
+    pub own_addresses: Vec<IpAddr>,
 }
 
 /// `[compute]`: the largest machine that environments may ask for; not below the default size.

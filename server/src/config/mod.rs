@@ -4,7 +4,7 @@
 mod file;
 
 use std::{
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -12,6 +12,7 @@ use std::{
 use domain::{
     compute::Machine,
     limits::{CPU_MILLI_DEFAULT, CPU_MILLI_MAX, MEMORY_MIB_DEFAULT, MEMORY_MIB_MAX},
+    network_policy::Cidr,
 };
 use execution::oci::{HostSettings, RuntimeKind};
 pub use file::File;
@@ -57,6 +58,10 @@ pub struct Settings {
     pub runtime_kind: RuntimeKind,
     /// What of the operator's settings every sandbox gets.
     pub sandbox: HostSettings,
+    /// Private networks that the deployment opens to sandboxes.
+    pub open_networks: Vec<Cidr>,
+    /// Addresses of the control plane that no sandbox reaches, besides those of the worker's machine.
+    pub own_addresses: Vec<IpAddr>,
     /// The largest machine that environments may ask for.
     pub machine: Machine,
 }
@@ -233,6 +238,8 @@ impl Settings {
                 env: file.sandbox.env.clone(),
                 files: file.sandbox.files.clone(),
             },
+            open_networks: open_networks(&file.sandbox.open_networks)?,
+            own_addresses: file.sandbox.own_addresses.clone(),
             machine: Machine {
                 cpu_milli: in_range(
                     "compute.cpu_milli",
@@ -286,6 +293,19 @@ fn env(name: &str) -> Option<String> {
 /// Where cargo-leptos put the console's files, in watch mode.
 pub fn site_from_build_tool() -> Option<PathBuf> {
     env("LEPTOS_SITE_ROOT").map(PathBuf::from)
+}
+
+fn open_networks(ranges: &[String]) -> Result<Vec<Cidr>, Fatal> {
+    ranges
+        .iter()
+        .map(|range| {
+            range.parse().map_err(|_| {
+                Fatal::new(format!(
+                    "The setting sandbox.open_networks holds {range}; write ADDRESS/BITS, such as 10.20.0.0/16."
+                ))
+            })
+        })
+        .collect()
 }
 
 fn in_range(name: &str, value: u32, least: u32, most: u32) -> Result<u32, Fatal> {

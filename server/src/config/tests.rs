@@ -46,6 +46,8 @@ fn every_setting_of_the_file_is_honoured() {
         apt_conf = "Acquire::Retries 3;"
         env = { PIP_INDEX_URL = "https://mirror.example/simple" }
         files = { "etc/pip.conf" = "[global]" }
+        open_networks = ["10.20.0.0/16"]
+        own_addresses = ["203.0.113.9"]
         [compute]
         cpu_milli = 8000
         memory_mib = 16384
@@ -92,6 +94,8 @@ fn every_setting_of_the_file_is_honoured() {
     );
     assert_eq!(got.sandbox.apt_conf, "Acquire::Retries 3;");
     assert_eq!(got.sandbox.env.len() + got.sandbox.files.len(), 2);
+    assert_eq!(got.open_networks, ["10.20.0.0/16".parse().unwrap()]);
+    assert_eq!(got.own_addresses.len(), 1);
     assert_eq!(
         (got.machine.cpu_milli, got.machine.memory_mib),
         (8_000, 16_384)

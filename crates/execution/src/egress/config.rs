@@ -26,6 +26,8 @@ pub struct Limits {
     pub names: usize,
     /// Distinct attempts (host, port, outcome) that are kept; further ones are only counted.
     pub records: usize,
+    /// A denied attempt is told again when it comes so long after it was told (with its count).
+    pub tell_again: Duration,
     /// Connections at once; further ones are reset.
     pub connections: usize,
     /// Lookups by the host's resolver at once.
@@ -49,6 +51,7 @@ impl Default for Limits {
         Self {
             names: 65_536,
             records: 20_000,
+            tell_again: Duration::from_secs(1),
             connections: 1_024,
             lookups: 32,
             dns_connections: 64,

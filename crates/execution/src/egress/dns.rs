@@ -14,10 +14,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{
-    gateway::Shared,
-    records::{Count, EgressOutcome},
-};
+use super::{gateway::Shared, records::Count};
+use crate::runtime::EgressOutcome;
 
 /// Seconds a client may remember an address; the same for the sandbox's whole life, so only a courtesy.
 const TTL: u32 = 60;

@@ -19,14 +19,14 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    EgressConfig, EgressEvent, GATEWAY4, GATEWAY6,
+    EgressConfig, EgressEvent, EgressOutcome, GATEWAY4, GATEWAY6,
     dial::{NoConnection, Resolver, Target, dial},
     dns, http_gate,
     names::{self, Names},
     network::Sockets,
     nflog::Nflog,
     pump::{Activity, Crowd, Pump, both},
-    records::{Count, EgressOutcome, Ledger},
+    records::{Count, Ledger},
     ruleset::Tried,
     tls_gate,
 };
@@ -72,7 +72,7 @@ impl Gateway {
         names: Arc<Names>,
         ledger: Arc<Ledger>,
         resolver: Arc<dyn Resolver>,
-        events: mpsc::Sender<EgressEvent>,
+        events: mpsc::UnboundedSender<EgressEvent>,
     ) -> io::Result<Self> {
         let Sockets {
             dns_udp,
@@ -98,15 +98,7 @@ impl Gateway {
             ending,
         });
 
-        let (news, mut told) = mpsc::unbounded_channel();
-        shared.ledger.announce_to(news);
-        shared.spawn(async move {
-            while let Some(event) = told.recv().await {
-                if events.send(event).await.is_err() {
-                    return;
-                }
-            }
-        });
+        shared.ledger.announce_to(events);
         if let Some(nflog) = nflog {
             shared.spawn(hear_refusals(nflog.listen()?, shared.clone()));
         }

@@ -11,13 +11,13 @@
 //! 1. Make the mount namespace (the namespace's thread inherits it), then [`Network::create`] (blocking, ~10 ms; run it
 //!    beside the making of the disk). From here on the namespace exists and is closed.
 //! 2. On the shim's tokio runtime, in the host's network namespace: `let gateway = network.serve(resolver, events)?` with
-//!    [`SystemResolver`] and a channel on which each first attempt per host and port arrives at once; write
-//!    [`EgressEvent::sentence`] of the refused ones into the log. Keep `gateway` for the sandbox's life: dropping it closes the network.
+//!    [`SystemResolver`] and a channel on which each first attempt per host, port and outcome arrives before the client has
+//!    its answer; write [`EgressEvent::sentence`] of all but the allowed ones into the log (once: later ones have a count above 1). Keep `gateway` for the sandbox's life: dropping it closes the network.
 //! 3. `network.ready(Duration::from_secs(5)).await?` before anything runs inside.
 //! 4. `network.run_in(move || command.spawn())` starts `crun run` in the namespace: leave `network` out of the
 //!    configuration's `linux.namespaces`. Spawn there, wait elsewhere. `crun exec` needs no such care.
 //! 5. In the sandbox, `/etc/resolv.conf` is [`RESOLV_CONF`].
-//! 6. After the script: `network.report()`, the counted attempts for [`crate::runtime::ScriptEnd`].
+//! 6. After the script: `network.report()`, the counted attempts for [`crate::runtime::ScriptEnd`]; then empty the channel.
 //!
 //! Limits of what it can promise: a host that serves many names (a content network) can be made to serve another one inside
 //! TLS, and an allowed host that takes uploads can be used to send data out.
@@ -47,7 +47,9 @@ pub use config::{EgressConfig, Limits};
 pub use dial::{Resolver, SystemResolver};
 pub use gateway::Gateway;
 pub use network::Network;
-pub use records::{EgressEvent, EgressOutcome, EgressRecord, EgressReport};
+pub use records::EgressReport;
+
+pub use crate::runtime::{EgressEvent, EgressOutcome};
 
 /// Our address in every sandbox's namespace: DNS and the gateway. 127.0.0.1 is the sandbox's own.
 pub const GATEWAY4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);

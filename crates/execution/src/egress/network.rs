@@ -73,7 +73,7 @@ impl Network {
         Ok(Self {
             jobs,
             sockets: Mutex::new(Some(sockets)),
-            ledger: Arc::new(Ledger::new(config.limits.records)),
+            ledger: Arc::new(Ledger::new(&config.limits)),
             names: Arc::new(Names::new(config.limits.names)),
             config: Arc::new(config),
             nft,
@@ -105,7 +105,8 @@ impl Network {
     }
 
     /// Starts to answer names and connections, on the current tokio runtime, whose threads must be in the host's network
-    /// namespace: connections go out from there. Each host and port met for the first time is told to `events` at once.
+    /// namespace: connections go out from there. Each host and port met for the first time is told to `events` before the client has
+    /// its answer (the limit on records bounds how many).
     /// Dropping what is returned ends all of it, and the namespace is closed again.
     ///
     /// # Errors
@@ -113,7 +114,7 @@ impl Network {
     pub fn serve(
         &self,
         resolver: Arc<dyn Resolver>,
-        events: mpsc::Sender<EgressEvent>,
+        events: mpsc::UnboundedSender<EgressEvent>,
     ) -> io::Result<Gateway> {
         let sockets = self
             .sockets

@@ -4,142 +4,30 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use tokio::sync::mpsc;
 
-/// How an attempt ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EgressOutcome {
-    /// The policy let it through, and the far side answered.
-    Allowed,
-    /// No rule allows the host, or a rule denies it.
-    Denied,
-    /// The policy allows the host, but its address is one that no sandbox may reach.
-    RefusedAddress,
-    /// What the client said does not match what it dialled: another TLS server name or `Host`, or neither to be read.
-    Mismatch,
-    /// Traffic that no policy lets through: UDP.
-    Protocol,
-    /// The policy let it through, but the name does not resolve or the far side does not answer.
-    UpstreamFailed,
-    /// One of [`super::Limits`] was reached.
-    Limit,
-}
-
-impl EgressOutcome {
-    /// Whether it was we who refused.
-    pub const fn blocked(self) -> bool {
-        !matches!(self, Self::Allowed | Self::UpstreamFailed)
-    }
-}
-
-/// A host and port that was met for the first time with this outcome.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EgressEvent {
-    /// Host name, or address when dialled by address.
-    pub host: String,
-    /// Port; 0 = a name lookup.
-    pub port: u16,
-    /// How it ended.
-    pub outcome: EgressOutcome,
-    /// Index of the deciding rule; `None`: no rule matched (or the policy is unrestricted).
-    pub rule: Option<usize>,
-    /// The host whose HTTP redirect led here.
-    pub redirected_from: Option<String>,
-    /// More on why, for the log; may be empty.
-    pub detail: String,
-}
-
-impl EgressEvent {
-    /// Whether it was let through.
-    pub const fn allowed(&self) -> bool {
-        !self.outcome.blocked()
-    }
-
-    /// What the log shows, such as `egress: blocked example.org, no rule allows it`.
-    pub fn sentence(&self) -> String {
-        let mut sentence = format!("egress: {}", self.verb());
-        sentence.push(' ');
-        if self.port == 0 {
-            sentence.push_str(&self.host);
-        } else if self.host.contains(':') {
-            sentence.push_str(&format!("[{}]:{}", self.host, self.port));
-        } else {
-            sentence.push_str(&format!("{}:{}", self.host, self.port));
-        }
-        match (self.outcome, self.rule) {
-            (EgressOutcome::Allowed, _) => {}
-            (EgressOutcome::Denied, Some(rule)) => {
-                sentence.push_str(&format!(", rule {rule} denies it"))
-            }
-            (EgressOutcome::Denied, None) => sentence.push_str(", no rule allows it"),
-            (EgressOutcome::Protocol, _) => {
-                sentence.push_str(", only TCP and our DNS leave a sandbox")
-            }
-            _ => {
-                sentence.push_str(", ");
-                sentence.push_str(&self.detail);
-            }
-        }
-        if self.outcome == EgressOutcome::Denied && !self.detail.is_empty() {
-            sentence.push_str(&format!(" ({})", self.detail));
-        }
-        if let Some(from) = &self.redirected_from {
-            sentence.push_str(&format!(" ({from} redirected to it)"));
-        }
-        sentence
-    }
-
-    const fn verb(&self) -> &'static str {
-        match self.outcome {
-            EgressOutcome::Allowed => "allowed",
-            EgressOutcome::UpstreamFailed => "could not reach",
-            _ => "blocked",
-        }
-    }
-}
-
-impl From<EgressEvent> for crate::runtime::EgressEvent {
-    fn from(event: EgressEvent) -> Self {
-        Self {
-            allowed: event.allowed(),
-            host: event.host,
-            port: event.port,
-            rule: event.rule,
-            redirected_from: event.redirected_from,
-        }
-    }
-}
-
-/// A counted attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EgressRecord {
-    /// The first of its kind.
-    pub event: EgressEvent,
-    /// How many there were (packets, for what the kernel refused).
-    pub count: u64,
-}
-
-impl EgressRecord {
-    /// The policy let it through, but the far side could not be reached.
-    pub const fn upstream_failed(&self) -> bool {
-        matches!(self.event.outcome, EgressOutcome::UpstreamFailed)
-    }
-}
+use super::Limits;
+use crate::runtime::{EgressEvent, EgressOutcome};
 
 /// Everything that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EgressReport {
     /// In order of first attempt.
-    pub records: Vec<EgressRecord>,
+    pub records: Vec<EgressEvent>,
     /// Attempts beyond the limit on distinct records.
     pub beyond_limit: u64,
 }
 
 #[derive(Default)]
 struct Books {
-    records: Vec<EgressRecord>,
+    records: Vec<EgressEvent>,
+    /// When each was told last.
+    told: Vec<Instant>,
+    /// How often something was told again.
+    told_again: u32,
     index: HashMap<(String, u16, EgressOutcome), usize>,
     beyond_limit: u64,
     /// Host that was redirected to, and the host that did.
@@ -147,10 +35,20 @@ struct Books {
     news: Option<mpsc::UnboundedSender<EgressEvent>>,
 }
 
+/// Nobody may be listening between two scripts, so what waits to be told is bounded.
+const TOLD_AGAIN_MAX: u32 = 10_000;
+
+fn tell(news: &Option<mpsc::UnboundedSender<EgressEvent>>, event: &EgressEvent) {
+    if let Some(news) = news {
+        let _ = news.send(event.clone());
+    }
+}
+
 /// The books of one sandbox.
 pub(super) struct Ledger {
     books: Mutex<Books>,
     limit: usize,
+    tell_again: Duration,
 }
 
 impl fmt::Debug for Ledger {
@@ -171,10 +69,11 @@ pub(super) enum Count {
 }
 
 impl Ledger {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
         Self {
             books: Mutex::new(Books::default()),
-            limit,
+            limit: limits.records,
+            tell_again: limits.tell_again,
         }
     }
 
@@ -183,7 +82,7 @@ impl Ledger {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// First attempts go to `news` from now on. Bounded by the limit on records, as each is told once.
+    /// Attempts go to `news` from now on: each first one, and a denied one again after a while.
     pub(super) fn announce_to(&self, news: mpsc::UnboundedSender<EgressEvent>) {
         self.books().news = Some(news);
     }
@@ -199,28 +98,29 @@ impl Ledger {
         count: Count,
     ) {
         let mut books = self.books();
+        let books = &mut *books;
         let key = (host.to_owned(), port, outcome);
-        if let Some(record) = books
-            .index
-            .get(&key)
-            .copied()
-            .and_then(|at| books.records.get_mut(at))
-        {
+        if let Some(at) = books.index.get(&key).copied() {
+            let (record, told) = (&mut books.records[at], &mut books.told[at]);
             record.count = match count {
                 Count::One => record.count + 1,
                 Count::Same => record.count,
                 Count::AtLeast(packets) => record.count.max(packets),
             };
+            // Another statement may have failed of the same host.
+            let again = outcome == EgressOutcome::Denied && books.told_again < TOLD_AGAIN_MAX;
+            if again && count == Count::One && told.elapsed() >= self.tell_again {
+                *told = Instant::now();
+                books.told_again += 1;
+                tell(&books.news, record);
+            }
             return;
         }
         if books.records.len() >= self.limit {
             books.beyond_limit += 1;
             return;
         }
-        let event = EgressEvent {
-            host: host.to_owned(),
-            port,
-            outcome,
+        let mut event = EgressEvent {
             rule,
             redirected_from: books
                 .redirects
@@ -228,16 +128,15 @@ impl Ledger {
                 .filter(|_| outcome.blocked())
                 .cloned(),
             detail: detail.to_owned(),
+            ..EgressEvent::new(host, port, outcome)
         };
-        if let Some(news) = &books.news {
-            let _ = news.send(event.clone());
+        tell(&books.news, &event);
+        if let Count::AtLeast(packets) = count {
+            event.count = packets;
         }
         let at = books.records.len();
-        let count = match count {
-            Count::One | Count::Same => 1,
-            Count::AtLeast(packets) => packets,
-        };
-        books.records.push(EgressRecord { event, count });
+        books.records.push(event);
+        books.told.push(Instant::now());
         books.index.insert(key, at);
     }
 

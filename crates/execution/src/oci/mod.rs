@@ -22,13 +22,14 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, Write},
+    net::IpAddr,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use async_trait::async_trait;
-use domain::ids::SandboxId;
+use domain::{ids::SandboxId, network_policy::Cidr};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, mpsc};
@@ -84,6 +85,11 @@ pub struct OciConfig {
     pub runtime_kind: RuntimeKind,
     /// The nftables program.
     pub nft: PathBuf,
+    /// Private networks that sandboxes may reach where their policy allows the host.
+    pub opened: Vec<Cidr>,
+    /// Addresses of the control plane besides those of this machine's interfaces, such as its public one; no sandbox
+    /// reaches them.
+    pub own_addresses: Vec<IpAddr>,
     /// First host user id given out; 65,536 for each slot follow.
     pub base_uid: u32,
     /// Sandboxes at once.
@@ -111,6 +117,8 @@ impl OciConfig {
             runtime: RuntimeKind::Crun.program().into(),
             runtime_kind: RuntimeKind::Crun,
             nft: "nft".into(),
+            opened: Vec::new(),
+            own_addresses: Vec::new(),
             base_uid: 200_000,
             slots: 64,
             pids_max: 4_096,
@@ -267,6 +275,8 @@ impl OciRuntime {
             disk_reserve: self.config.disk_reserve,
             env: environment(&self.config.host, &spec.env_vars),
             network_policy: spec.network_policy.clone(),
+            opened: self.config.opened.iter().map(Cidr::to_string).collect(),
+            own_addresses: self.config.own_addresses.clone(),
             nft: self.config.nft.clone(),
             layers_dir: self.config.images.layers_dir(),
             base_digest: image.digest,

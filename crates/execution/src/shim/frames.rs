@@ -3,7 +3,7 @@
 //! A frame is `header length (u32, little endian) | body length (u32) | header | body`. Requests carry a number that the
 //! reply repeats. Events of a script and its end share one ordered stream, so an end never overtakes output.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use domain::{ids::SandboxId, network_policy::NetworkPolicy, setup_run::Stream};
@@ -59,6 +59,10 @@ pub struct Plan {
     pub env: Vec<(String, String)>,
     /// Hosts that may be reached.
     pub network_policy: NetworkPolicy,
+    /// Private networks that the deployment opens, as ADDRESS/BITS.
+    pub opened: Vec<String>,
+    /// Addresses of the control plane besides those of this machine's interfaces.
+    pub own_addresses: Vec<IpAddr>,
     /// The nftables program.
     pub nft: PathBuf,
     /// Where saved layers go.

@@ -12,8 +12,7 @@ use super::{
 };
 use crate::{
     driver::{self, Stop, Stops},
-    egress,
-    runtime::{EgressEvent, Event, RuntimeError, ScriptEnd, ScriptSpec},
+    runtime::{EgressEvent, EgressOutcome, Event, RuntimeError, ScriptEnd, ScriptSpec},
 };
 
 /// Names of left-behind processes that are told at most.
@@ -132,6 +131,11 @@ impl Sandbox {
             Vec::new()
         };
         self.container.kill().await?;
+        let egress = self.egress_report().await;
+        // What the kernel refused last may be known only now.
+        while let Ok(event) = self.egress.lock().await.try_recv() {
+            announce(event, &sink).await;
+        }
         let (disk_used, disk_size) = disk::usage(&self.plan.dir.join("disk"));
         Ok(ScriptEnd {
             exit_code: end.exit_code,
@@ -149,7 +153,7 @@ impl Sandbox {
             cpu_millis: usage.cpu_millis,
             left_behind,
             timings: end.timings,
-            egress: self.egress_report().await,
+            egress,
         })
     }
 
@@ -157,11 +161,7 @@ impl Sandbox {
     async fn egress_report(&self) -> Vec<EgressEvent> {
         let network = self.network.clone();
         match tokio::task::spawn_blocking(move || network.report()).await {
-            Ok(report) => report
-                .records
-                .into_iter()
-                .map(|record| record.event.into())
-                .collect(),
+            Ok(report) => report.records,
             Err(error) => {
                 tracing::warn!(%error, "the egress report is missing");
                 Vec::new()
@@ -192,20 +192,20 @@ impl Sandbox {
     }
 }
 
-async fn next_egress(sandbox: &Sandbox) -> Option<egress::EgressEvent> {
+async fn next_egress(sandbox: &Sandbox) -> Option<EgressEvent> {
     sandbox.egress.lock().await.recv().await
 }
 
-/// Tells a first attempt at once; a refused one also as a line of the log. A reader that went away is fine.
-async fn announce(event: egress::EgressEvent, sink: &mpsc::Sender<Event>) {
-    if event.outcome.blocked() {
+/// Tells an attempt at once; a first one that came to nothing also as a line of the log. A reader that went away is fine.
+async fn announce(event: EgressEvent, sink: &mpsc::Sender<Event>) {
+    if event.outcome != EgressOutcome::Allowed && event.count == 1 {
         let _ = sink
             .send(Event::System {
                 text: event.sentence(),
             })
             .await;
     }
-    let _ = sink.send(Event::Egress(event.into())).await;
+    let _ = sink.send(Event::Egress(event)).await;
 }
 
 /// The process's name; `None` when it is gone or only waits to be reaped.

@@ -26,8 +26,6 @@ use crate::{
     runtime::RuntimeError,
 };
 
-/// Egress events that may wait for the log; the gateway drops what does not fit, and the report has all of them.
-const EGRESS_EVENTS: usize = 256;
 /// How long the gateway may take to answer inside.
 const GATEWAY_LIMIT: Duration = Duration::from_secs(10);
 
@@ -56,7 +54,7 @@ pub struct Sandbox {
     /// Its network.
     pub network: Arc<Network>,
     /// Attempts to reach a host for the first time, as they happen; taken by the run.
-    pub egress: tokio::sync::Mutex<mpsc::Receiver<egress::EgressEvent>>,
+    pub egress: tokio::sync::Mutex<mpsc::UnboundedReceiver<egress::EgressEvent>>,
     root: Root,
     _gateway: Gateway,
     _slot: Slot,
@@ -83,13 +81,19 @@ impl Sandbox {
             tokio::task::spawn_blocking(move || disk::create(&image, bytes, reserve, &target));
         let mut config = EgressConfig::new(plan.network_policy.clone());
         config.nft.clone_from(&plan.nft);
+        for range in &plan.opened {
+            config.opened.push(range.parse().map_err(|error| {
+                RuntimeError::Other(format!("the opened network {range}: {error}"))
+            })?);
+        }
+        config.own_addresses.clone_from(&plan.own_addresses);
         let network = tokio::task::spawn_blocking(move || Network::create(config));
         let joined = |error: tokio::task::JoinError| RuntimeError::Other(error.to_string());
         let no_network = |error: std::io::Error| {
             RuntimeError::Other(format!("making the sandbox's network: {error}"))
         };
         let network = Arc::new(network.await.map_err(joined)?.map_err(no_network)?);
-        let (events, egress) = mpsc::channel(EGRESS_EVENTS);
+        let (events, egress) = mpsc::unbounded_channel();
         let gateway = network
             .serve(Arc::new(SystemResolver), events)
             .map_err(no_network)?;

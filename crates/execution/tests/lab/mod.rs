@@ -17,9 +17,7 @@ use std::{
 
 use async_trait::async_trait;
 use domain::network_policy::{NetworkPolicy, Rule, RuleAction};
-use execution::egress::{
-    EgressConfig, EgressEvent, EgressRecord, Gateway, Limits, Network, Resolver,
-};
+use execution::egress::{EgressConfig, EgressEvent, Gateway, Limits, Network, Resolver};
 use tokio::sync::mpsc;
 
 mod client;
@@ -182,7 +180,7 @@ pub struct Lab {
     pub table: Arc<Table>,
     pub gateway: Option<Gateway>,
     pub runtime: Option<tokio::runtime::Runtime>,
-    events: Mutex<mpsc::Receiver<EgressEvent>>,
+    events: Mutex<mpsc::UnboundedReceiver<EgressEvent>>,
 }
 
 impl Lab {
@@ -222,7 +220,7 @@ impl Lab {
                     .enable_all()
                     .build()
                     .unwrap();
-                let (tell, told) = mpsc::channel(16);
+                let (tell, told) = mpsc::unbounded_channel();
                 let gateway = {
                     let _context = runtime.enter();
                     network.serve(table, tell).unwrap()
@@ -278,11 +276,11 @@ impl Lab {
     }
 
     /// The one record of a host and port.
-    pub fn record(&self, host: &str, port: u16) -> EgressRecord {
+    pub fn record(&self, host: &str, port: u16) -> EgressEvent {
         let all = self.network.report().records;
         let mut found = all
             .iter()
-            .filter(|record| record.event.host == host && record.event.port == port);
+            .filter(|record| record.host == host && record.port == port);
         let record = found
             .next()
             .unwrap_or_else(|| panic!("no record of {host}:{port} in {all:#?}"));

@@ -7,6 +7,7 @@ mod table;
 
 mod basics;
 mod driver_cases;
+mod egress;
 mod faults;
 mod images;
 mod isolation;

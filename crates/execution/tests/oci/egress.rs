@@ -1,0 +1,173 @@
+//! The egress gateway as a sandbox sees it, with the clients that setup scripts use.
+
+use std::{path::PathBuf, time::Duration};
+
+use domain::{host_groups::HostGroups, network_policy::NetworkPolicy};
+use execution::{
+    oci::OciConfig,
+    runtime::{EgressOutcome, Event, Runtime},
+};
+
+use crate::support::{Bench, Ran, spec};
+
+/// This machine may stand behind a proxy with a certificate authority of its own.
+fn with_the_machines_certificates(config: &mut OciConfig) {
+    let local = std::fs::read_dir("/usr/local/share/ca-certificates");
+    config.host.ca_certificates = local
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "crt"))
+        .collect::<Vec<PathBuf>>();
+}
+
+const INSTALL: &str = "uv venv --seed /workspace/.venv
+uv pip install --python /workspace/.venv/bin/python 'requests==2.32.3'
+python -c 'import requests; print(requests.__version__)'
+";
+
+async fn run_with(policy: NetworkPolicy, script: &str) -> Ran {
+    let bench = Bench::with(with_the_machines_certificates);
+    let mut spec = spec();
+    spec.network_policy = policy;
+    let id = bench.start(&spec).await;
+    let ran = bench.script(id, script, 120).await.unwrap();
+    bench.runtime.destroy(id).await.unwrap();
+    bench.assert_clean().await;
+    ran
+}
+
+fn notes(ran: &Ran) -> Vec<String> {
+    ran.events
+        .iter()
+        .filter_map(|event| match event {
+            Event::System { text } if text.starts_with("egress: ") => Some(text.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_python_package_installs_with_only_its_two_hosts_allowed() {
+    let groups = HostGroups::built_in();
+    let ran = run_with(groups.policy(&["pypi"]), INSTALL).await;
+    assert!(ran.passed().ends_with("2.32.3\n"), "{}", ran.stdout());
+    assert_eq!(notes(&ran), Vec::<String>::new());
+    for (index, host) in groups.hosts("pypi").iter().enumerate() {
+        let met = ran.end.egress.iter().find(|met| met.host == *host);
+        let met = met.unwrap_or_else(|| panic!("{host} is not in {:?}", ran.end.egress));
+        assert_eq!(
+            (met.port, met.outcome, met.rule),
+            (443, EgressOutcome::Allowed, Some(index))
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_one_host_missing_the_install_fails_fast_and_the_block_is_told_before_the_end() {
+    let groups = HostGroups::built_in();
+    let NetworkPolicy::Rules(rules) = groups.policy(&["pypi"]) else {
+        panic!("a group is a list of rules");
+    };
+    let missing = rules[1].host_glob.clone();
+    let ran = run_with(NetworkPolicy::Rules(vec![rules[0].clone()]), INSTALL).await;
+    assert_ne!(ran.end.exit_code, 0);
+    assert!(
+        ran.end.failed_line > 0 && ran.end.failed_line <= 2,
+        "{:?}",
+        ran.end
+    );
+    assert!(
+        ran.end.last_line_for < Duration::from_secs(15),
+        "{:?}",
+        ran.end.last_line_for
+    );
+    assert_eq!(
+        notes(&ran),
+        [format!("egress: blocked {missing}, no rule allows it")]
+    );
+    let block = ran
+        .end
+        .egress
+        .iter()
+        .find(|met| met.host == missing)
+        .unwrap();
+    assert!(block.outcome == EgressOutcome::Denied && !block.allowed && block.port == 0);
+    assert!(matches!(
+        ran.events.last(),
+        Some(Event::Output { .. } | Event::Egress(_))
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_access_nothing_is_reached_also_by_root_and_each_try_is_told() {
+    let script = "! curl -sS --max-time 5 https://blocked.example/
+! curl -sS --max-time 5 http://203.0.113.7:8080/
+! curl -sS --max-time 5 'http://[2001:db8::7]/'
+! sudo curl -sS --max-time 5 http://169.254.169.254/latest/meta-data/
+! timeout 5 bash -c 'echo x >/dev/udp/203.0.113.7/123'
+! sudo ip route replace default dev lo
+! sudo ip addr add 203.0.113.7/32 dev lo
+! sudo ip link set lo down
+! sudo sysctl -w net.ipv4.ip_forward=1
+! sudo nsenter -t 1 -n true
+! sudo unshare -n true
+! unshare -Urn true
+! sudo python3 -c 'import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 3)'
+! python3 -c 'import socket; socket.socket(40, socket.SOCK_STREAM)'
+! sudo python3 -c 'import socket; socket.socket().setsockopt(socket.SOL_SOCKET, 36, 1)'
+! ping -c1 -W1 203.0.113.7
+python3 -m http.server -b 127.0.0.1 8000 >/dev/null 2>&1 &
+for try in {1..50}; do curl -fsS http://localhost:8000/ >/dev/null 2>&1 && break; sleep 0.1; done
+curl -fsS http://localhost:8000/ >/dev/null
+";
+    let ran = run_with(NetworkPolicy::no_access(), script).await;
+    ran.passed();
+    let mut told = notes(&ran);
+    told.sort();
+    assert_eq!(
+        told,
+        [
+            "egress: blocked 169.254.169.254:80, no rule allows it",
+            "egress: blocked 203.0.113.7:123, only TCP and our DNS leave a sandbox",
+            "egress: blocked 203.0.113.7:8080, no rule allows it",
+            "egress: blocked [2001:db8::7]:80, no rule allows it",
+            "egress: blocked blocked.example, no rule allows it",
+        ]
+    );
+    assert!(ran.end.egress.iter().all(|met| !met.allowed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unrestricted_sandbox_still_reaches_no_private_address_and_not_this_machine() {
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let own: Vec<std::net::Ipv4Addr> = nix::ifaddrs::getifaddrs()
+        .unwrap()
+        .filter_map(|interface| Some(interface.address?.as_sockaddr_in()?.ip()))
+        .filter(|address| !address.is_loopback())
+        .collect();
+    let mut script = String::new();
+    for address in &own {
+        script.push_str(&format!(
+            "! curl -sS --max-time 5 http://{address}:{port}/\n"
+        ));
+    }
+    script.push_str("! curl -sS --max-time 5 http://169.254.169.254/\n");
+    let ran = run_with(NetworkPolicy::Unrestricted, &script).await;
+    ran.passed();
+    for address in own {
+        let met = ran
+            .end
+            .egress
+            .iter()
+            .find(|met| met.host == address.to_string());
+        assert_eq!(
+            met.unwrap().outcome,
+            EgressOutcome::RefusedAddress,
+            "{address}"
+        );
+    }
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "this machine was reached");
+}
