@@ -43,6 +43,13 @@ pub fn shell(options: LeptosOptions) -> impl IntoView {
 #[component]
 pub fn App() -> impl IntoView {
     provide_meta_context();
+    // For the style sheet and for tests: from here on the page answers by itself.
+    Effect::new(move |_| {
+        if let Some(body) = document().body() {
+            // The body takes attributes.
+            let _ = body.set_attribute("data-alive", "");
+        }
+    });
     view! {
         <Title text="Groundwork" />
         <Router>

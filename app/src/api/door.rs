@@ -16,7 +16,7 @@ pub use crate::context::{AppContext, app_context};
 pub fn member() -> Result<AppContext, AppError> {
     let app = app_context()?;
     if matches!(app.ctx.caller, Caller::Anonymous) {
-        leptos_axum::redirect(&sign_in_path());
+        redirect(&sign_in_path());
         let mut error = AppError(control::Error::unauthorized().into_api());
         name_request(&mut error.0, &app.ctx);
         return Err(error);
@@ -94,6 +94,16 @@ pub fn append_header(name: HeaderName, value: &str) {
         HeaderValue::from_str(value),
     ) {
         options.append_header(name, value);
+    }
+}
+
+/// Leads elsewhere: a page that is being rendered answers 302 whatever the reader accepts; a server function tells the
+/// browser's script, or the browser itself after a plain form post.
+pub fn redirect(path: &str) {
+    leptos_axum::redirect(path);
+    let is_page = use_context::<Parts>().is_some_and(|parts| parts.method == Method::GET);
+    if let (true, Some(options)) = (is_page, use_context::<ResponseOptions>()) {
+        options.set_status(StatusCode::FOUND);
     }
 }
 

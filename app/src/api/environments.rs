@@ -179,7 +179,7 @@ pub async fn create_environment(
     );
     let created = keep_on_refusal(&app, NEW_DRAFT, &draft, created).await?;
     let saved = test_if_asked(&app, created.value.environment_id, &then, &key).await;
-    leptos_axum::redirect(&saved_path(&saved));
+    door::redirect(&saved_path(&saved));
     Ok(saved)
 }
 
@@ -203,7 +203,7 @@ pub async fn save_environment(
     keep_on_refusal(&app, &name, &draft, door::answer(&app.ctx, saved)).await?;
     let saved = test_if_asked(&app, environment_id, &then, &key).await;
     if door::is_plain_form_post() {
-        leptos_axum::redirect(&saved_path(&saved));
+        door::redirect(&saved_path(&saved));
     }
     Ok(saved)
 }
@@ -219,7 +219,7 @@ pub async fn delete_environment(environment_id: EnvironmentId) -> Result<(), App
             .delete_environment(&app.ctx, environment_id)
             .await,
     )?;
-    leptos_axum::redirect(crate::links::ENVIRONMENTS);
+    door::redirect(crate::links::ENVIRONMENTS);
     Ok(())
 }
 

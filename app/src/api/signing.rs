@@ -59,7 +59,7 @@ pub async fn set_up(
     app.session
         .sign_in(signed.member.user_id, signed.session_epoch)
         .await?;
-    leptos_axum::redirect(crate::links::ENVIRONMENTS);
+    door::redirect(crate::links::ENVIRONMENTS);
     Ok(())
 }
 
@@ -81,7 +81,7 @@ pub async fn sign_in(
     app.session
         .sign_in(signed.member.user_id, signed.session_epoch)
         .await?;
-    leptos_axum::redirect(crate::links::local(&next).unwrap_or(crate::links::ENVIRONMENTS));
+    door::redirect(crate::links::local(&next).unwrap_or(crate::links::ENVIRONMENTS));
     Ok(())
 }
 
@@ -90,7 +90,7 @@ pub async fn sign_in(
 pub async fn sign_out() -> Result<(), AppError> {
     let app = super::door::app_context()?;
     app.session.sign_out().await?;
-    leptos_axum::redirect(crate::links::SIGN_IN);
+    super::door::redirect(crate::links::SIGN_IN);
     Ok(())
 }
 
@@ -119,7 +119,7 @@ pub async fn accept_invitation(
     app.session
         .sign_in(signed.member.user_id, signed.session_epoch)
         .await?;
-    leptos_axum::redirect(crate::links::ENVIRONMENTS);
+    door::redirect(crate::links::ENVIRONMENTS);
     Ok(())
 }
 

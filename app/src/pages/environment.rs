@@ -97,6 +97,9 @@ fn Create(page: CreatePage, action: ServerAction<CreateEnvironment>) -> impl Int
                 sub="Creating it starts no compute."
                 above=(links::ENVIRONMENTS.to_owned(), "Environments".to_owned())
             />
+            {(!templates.is_empty())
+                .then(|| {
+                    view! {
             <section aria-labelledby="start-title" class="flex flex-col gap-2">
                 <h2 id="start-title" class="text-sm font-semibold">
                     "Choose a starting point"
@@ -106,6 +109,8 @@ fn Create(page: CreatePage, action: ServerAction<CreateEnvironment>) -> impl Int
                 </div>
                 {note.map(|note| view! { <p class="text-sm text-ink-2" role="status">{note}</p> })}
             </section>
+                    }
+                })}
             <ActionForm action>
                 <div class="flex flex-col gap-3">
                     <Refusal error=errors.0 />

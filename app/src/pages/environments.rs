@@ -505,12 +505,18 @@ fn Nothing(may_change: bool, templates: StoredValue<Vec<EnvironmentTemplate>>) -
             </p>
             {if may_change {
                 view! {
-                    <h2 class="text-sm font-semibold mt-4">"Choose a starting point"</h2>
-                    <div class="cards w-full max-w-4xl mt-1">
-                        <TemplateCards templates=templates.get_value() chosen=None />
-                    </div>
+                    {templates
+                        .with_value(|templates| !templates.is_empty())
+                        .then(|| {
+                            view! {
+                                <h2 class="text-sm font-semibold mt-4">"Choose a starting point"</h2>
+                                <div class="cards w-full max-w-4xl mt-1">
+                                    <TemplateCards templates=templates.get_value() chosen=None />
+                                </div>
+                            }
+                        })}
                     <a class="link text-sm mt-2" href=links::NEW_ENVIRONMENT>
-                        "or start from nothing"
+                        "Start from nothing"
                     </a>
                 }
                     .into_any()

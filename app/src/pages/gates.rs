@@ -45,7 +45,7 @@ async fn belongs_here(setup: bool) -> Result<(), AppError> {
     let needed = needs_setup().await?;
     #[cfg(feature = "ssr")]
     if needed != setup {
-        leptos_axum::redirect(if needed { "/setup" } else { links::SIGN_IN });
+        crate::api::door::redirect(if needed { "/setup" } else { links::SIGN_IN });
     }
     let _ = (needed, setup);
     Ok(())
