@@ -198,10 +198,7 @@ pub fn Log(
                                     <For
                                         each=rows
                                         key=|line| (line.seq, line.text.len())
-                                        children=move |line| {
-                                            let is_target = target.get() == Some(line.seq);
-                                            row(&line, is_target, true)
-                                        }
+                                        children=move |line| row(&line, target, true)
                                     />
                                 </div>
                             </div>
@@ -210,7 +207,7 @@ pub fn Log(
                     } else {
                         view! {
                             <div class="log-rows">
-                                {tail.with_value(|tail| tail.iter().map(|line| row(line, false, false)).collect_view())}
+                                {tail.with_value(|tail| tail.iter().map(|line| row(line, target, false)).collect_view())}
                             </div>
                         }
                             .into_any()
@@ -247,7 +244,7 @@ fn nothing_to_show(facts: LogFacts, finished: bool) -> String {
 }
 
 /// One line.
-fn row(line: &LogLine, is_target: bool, local: bool) -> impl IntoView + use<> {
+fn row(line: &LogLine, target: RwSignal<Option<u64>>, local: bool) -> impl IntoView + use<> {
     let seq = line.seq;
     let class = match line.stream {
         Stream::Stdout => "log-row",
@@ -278,7 +275,7 @@ fn row(line: &LogLine, is_target: bool, local: bool) -> impl IntoView + use<> {
         _ => "",
     };
     view! {
-        <div class=class class:log-row-target=is_target id=format!("L{seq}")>
+        <div class=class class:log-row-target=move || target.get() == Some(seq) id=format!("L{seq}")>
             <a class="log-no" href=format!("#L{seq}") rel="external" aria-label=format!("Line {seq}")>
                 {seq}
             </a>
