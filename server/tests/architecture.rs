@@ -154,6 +154,7 @@ fn each_crate_knows_only_what_the_architecture_lets_it() {
 #[test]
 fn the_rules_depend_on_no_runtime_database_or_framework() {
     let allowed: BTreeSet<&str> = [
+        "aho-corasick",
         "hex",
         "idna",
         "regex",
@@ -315,6 +316,15 @@ fn files_can_be_read_in_a_sitting() {
         ("style/pages.css", "one rule set for each page, in order"),
     ]
     .into();
+    // Over the limit and to be split: they may only shrink.
+    let ratchet: BTreeMap<&str, usize> = [
+        ("app/src/pages/environment.rs", 667),
+        ("app/src/pages/environments.rs", 606),
+        ("app/src/pages/form.rs", 543),
+        ("crates/execution/src/logs/pipeline.rs", 503),
+        ("crates/worker/tests/scenarios.rs", 518),
+    ]
+    .into();
     let mut long = Vec::new();
     for dir in [
         "app",
@@ -328,7 +338,8 @@ fn files_can_be_read_in_a_sitting() {
     ] {
         for (name, text) in files(dir, &["rs", "ts", "css", "sql", "sh"]) {
             let lines = text.lines().count();
-            if lines > MOST && !exceptions.contains_key(name.as_str()) {
+            let most = ratchet.get(name.as_str()).copied().unwrap_or(MOST);
+            if lines > most && !exceptions.contains_key(name.as_str()) {
                 long.push(format!("{name}: {lines} lines"));
             }
         }

@@ -19,6 +19,7 @@ pub fn member() -> Result<AppContext, AppError> {
         redirect(&sign_in_path());
         let mut error = AppError(control::Error::unauthorized().into_api());
         name_request(&mut error.0, &app.ctx);
+        set_status(&error.0);
         return Err(error);
     }
     Ok(app)

@@ -49,6 +49,7 @@ pub fn session_layer(state: &AppState) -> SessionManagerLayer<StoredSessions> {
     SessionManagerLayer::new(StoredSessions::new(
         state.control.store().clone(),
         state.control.clock().clone(),
+        state.sign_in_idle,
     ))
     .with_name(COOKIE)
     .with_http_only(true)

@@ -1,11 +1,10 @@
 //! tower-sessions' store over the application layer's storage port. Session ids are stored as hashes: who reads the
 //! database cannot sign in with what is there.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use control::ports::{Clock, Store, StoreError, Written, rows::WebSessionRow};
-use domain::timestamp::Timestamp;
 use sha2::{Digest, Sha256};
 use tower_sessions::{
     SessionStore,
@@ -19,12 +18,23 @@ use tower_sessions::{
 pub struct StoredSessions {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    idle: Duration,
 }
 
 impl StoredSessions {
-    /// Over this storage.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock }
+    /// Over this storage; a session that is not saved again for `idle` ends.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, idle: Duration) -> Self {
+        Self { store, clock, idle }
+    }
+
+    /// The row of a session that is saved now. Its end goes by our clock: the record's own by the machine's.
+    fn to_row(&self, record: &Record) -> Result<WebSessionRow> {
+        let idle = i64::try_from(self.idle.as_secs()).unwrap_or(i64::MAX);
+        Ok(WebSessionRow {
+            id_hash: hash(&record.id),
+            data: serde_json::to_string(&record.data).map_err(|e| Error::Encode(e.to_string()))?,
+            expires_at: self.clock.now().plus_seconds(idle),
+        })
     }
 }
 
@@ -40,7 +50,7 @@ impl SessionStore for StoredSessions {
         loop {
             match self
                 .store
-                .create_web_session(&to_row(record)?)
+                .create_web_session(&self.to_row(record)?)
                 .await
                 .map_err(backend)?
             {
@@ -51,7 +61,7 @@ impl SessionStore for StoredSessions {
     }
 
     async fn save(&self, record: &Record) -> Result<()> {
-        let row = to_row(record)?;
+        let row = self.to_row(record)?;
         // A sign-in that was ended while this request ran must not come back.
         let there = self
             .store
@@ -90,16 +100,6 @@ impl SessionStore for StoredSessions {
             .await
             .map_err(backend)
     }
-}
-
-fn to_row(record: &Record) -> Result<WebSessionRow> {
-    Ok(WebSessionRow {
-        id_hash: hash(&record.id),
-        data: serde_json::to_string(&record.data).map_err(|e| Error::Encode(e.to_string()))?,
-        expires_at: Timestamp::from_micros(
-            i64::try_from(record.expiry_date.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX),
-        ),
-    })
 }
 
 fn hash(id: &Id) -> String {

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use control::{Error, OpCtx, api_keys::ApiKeyRequest};
-use wire::error::Code;
 
 use super::{open::Opened, say};
 use crate::{
@@ -55,13 +54,7 @@ async fn create_api_key(opened: &Opened, args: &MemberArgs) -> Result<String, Fa
             },
         )
         .await
-        .map_err(|e| match e.code() {
-            Code::NotFound => Fatal::new(format!(
-                "There is no member with the address {}; make one with `groundwork admin create-member`.",
-                args.email
-            )),
-            _ => refused(&e),
-        })?;
+        .map_err(|e| refused(&e))?;
     Ok(made.secret.expose().to_owned())
 }
 

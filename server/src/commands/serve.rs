@@ -35,6 +35,8 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode, Fatal> {
     telemetry::start(&settings.log)?;
     let first_admin = FirstAdmin::from_env()?;
     let site = site(&settings)?;
+    // From now on a signal ends it in order, however far it came.
+    let signals = signals()?;
     // The port comes first: a server that cannot have it leaves nothing behind.
     let listener = bind(settings.listen).await?;
     let address = listener
@@ -70,7 +72,7 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode, Fatal> {
     }
     tracing::info!(%address, data = %settings.data.display(), worker = worker.is_some(), "started");
 
-    serve(listener, state, &stop).await?;
+    serve(listener, state, signals, &stop).await?;
     stop.cancel();
     if let Some(worker) = worker
         && tokio::time::timeout(WORKER_ENDS_WITHIN, worker)
@@ -96,6 +98,7 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode, Fatal> {
 async fn serve(
     listener: TcpListener,
     state: AppState,
+    signals: impl Future<Output = ()> + Send + 'static,
     stop: &CancellationToken,
 ) -> Result<(), Fatal> {
     let listener = listener.tap_io(|stream| {
@@ -104,7 +107,6 @@ async fn serve(
             tracing::debug!(cause = %error, "TCP_NODELAY was refused");
         }
     });
-    let signals = signals()?;
     let stopping = {
         let stop = stop.clone();
         async move {

@@ -96,6 +96,7 @@ pub fn router(state: AppState) -> Router {
         .method_not_allowed_fallback(problem::method_not_allowed);
     Router::new()
         .merge(console)
+        .merge(console_routes::files(&state))
         .merge(rest::routes(&state))
         .merge(probes)
         .layer(middleware::from_fn(limits::bound_body))

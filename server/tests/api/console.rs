@@ -1,0 +1,267 @@
+//! The console's door: sign-in by cookie, requests from other sites.
+
+use std::time::Duration;
+
+use domain::roles::Role;
+use http::Method;
+use server::http::origin::Origins;
+use testkit::PASSWORD;
+
+use crate::support::{ADMIN, Answer, DEVELOPER, Doors, Setting};
+
+async fn sign_in(doors: &Doors, email: &str, cookie: Option<&str>) -> Answer {
+    let mut call = doors
+        .post("/fn/sign-in")
+        .form(&[("email", email), ("password", PASSWORD)]);
+    if let Some(cookie) = cookie {
+        call = call.header("cookie", cookie);
+    }
+    call.send().await
+}
+
+async fn cookie_of(doors: &Doors, email: &str) -> String {
+    let answer = sign_in(doors, email, None).await;
+    answer.cookie().unwrap_or_else(|| panic!("{answer:#?}"))
+}
+
+/// Whom the console takes the bearer of this cookie for.
+async fn viewer(doors: &Doors, cookie: &str) -> Option<String> {
+    let answer = doors
+        .post("/fn/frame")
+        .form(&[])
+        .header("cookie", cookie)
+        .send()
+        .await;
+    match answer.status.as_u16() {
+        200 => Some(
+            answer.json()["viewer"]["email"]
+                .as_str()
+                .unwrap()
+                .to_owned(),
+        ),
+        401 => None,
+        other => panic!("{other}: {answer:#?}"),
+    }
+}
+
+#[tokio::test]
+async fn signing_in_sets_a_cookie_that_scripts_and_other_sites_do_not_get() {
+    let doors = Doors::open().await;
+    let answer = sign_in(&doors, ADMIN, None).await;
+    assert!(answer.status.is_success(), "{answer:#?}");
+    let set = answer.header("set-cookie").unwrap();
+    for attribute in ["HttpOnly", "SameSite=Lax", "Path=/", "Max-Age=604800"] {
+        assert!(set.contains(attribute), "{attribute}: {set}");
+    }
+    assert!(!set.contains("Secure") && !set.contains("Domain"), "{set}");
+    assert_eq!(
+        viewer(&doors, &answer.cookie().unwrap()).await.as_deref(),
+        Some(ADMIN)
+    );
+}
+
+#[tokio::test]
+async fn behind_tls_the_cookie_stays_with_tls() {
+    let doors = Doors::with(Setting {
+        origins: Origins {
+            public_url: Some(server::config::PublicUrl {
+                scheme: "https".to_owned(),
+                authority: "gw.example".to_owned(),
+            }),
+            ..Origins::default()
+        },
+        ..Setting::default()
+    })
+    .await;
+    let answer = sign_in(&doors, ADMIN, None).await;
+    assert!(answer.header("set-cookie").unwrap().ends_with("; Secure"));
+}
+
+#[tokio::test]
+async fn a_wrong_password_and_an_unknown_address_answer_alike() {
+    let doors = Doors::open().await;
+    let wrong = |email: &'static str| {
+        doors
+            .post("/fn/sign-in")
+            .form(&[("email", email), ("password", "wrong horse battery")])
+            .send()
+    };
+    let (known, unknown) = (wrong(ADMIN).await, wrong("nobody@example.com").await);
+    assert_eq!(known.status, 401);
+    assert_eq!(known.cookie(), None);
+    let plain = |answer: &Answer| {
+        answer
+            .text
+            .replace(answer.header("x-request-id").unwrap(), "")
+    };
+    assert_eq!(
+        (known.status, plain(&known)),
+        (unknown.status, plain(&unknown))
+    );
+}
+
+#[tokio::test]
+async fn every_sign_in_has_a_new_id_and_ends_the_one_before() {
+    let doors = Doors::open().await;
+    let first = cookie_of(&doors, ADMIN).await;
+    let answer = sign_in(&doors, DEVELOPER, Some(&first)).await;
+    let second = answer.cookie().unwrap();
+    assert_ne!(first, second);
+    assert_eq!(viewer(&doors, &second).await.as_deref(), Some(DEVELOPER));
+    assert_eq!(
+        viewer(&doors, &first).await,
+        None,
+        "an id of before the sign-in is worth nothing"
+    );
+    // An id that the browser was given by somebody else is not taken over.
+    let planted = "groundwork_session=AAAAAAAAAAAAAAAAAAAAAA";
+    let answer = sign_in(&doors, ADMIN, Some(planted)).await;
+    assert_ne!(answer.cookie().unwrap(), planted);
+}
+
+#[tokio::test]
+async fn signing_out_ends_the_sign_in_and_removes_the_cookie() {
+    let doors = Doors::open().await;
+    let cookie = cookie_of(&doors, ADMIN).await;
+    let answer = doors
+        .post("/fn/sign-out")
+        .form(&[])
+        .header("cookie", &cookie)
+        .send()
+        .await;
+    let removed = answer.header("set-cookie").unwrap();
+    assert!(removed.contains("Max-Age=0"), "{removed}");
+    assert_eq!(viewer(&doors, &cookie).await, None);
+}
+
+#[tokio::test]
+async fn an_unused_sign_in_ends_and_a_used_one_goes_on() {
+    let doors = Doors::open().await;
+    let (used, unused) = (
+        cookie_of(&doors, ADMIN).await,
+        cookie_of(&doors, ADMIN).await,
+    );
+    for _ in 0..3 {
+        doors.app.clock.advance(Duration::from_secs(3 * 86_400));
+        assert!(viewer(&doors, &used).await.is_some());
+    }
+    assert_eq!(viewer(&doors, &unused).await, None);
+    doors.app.clock.advance(Duration::from_secs(8 * 86_400));
+    assert_eq!(viewer(&doors, &used).await, None);
+}
+
+#[tokio::test]
+async fn a_removed_member_and_a_changed_password_end_sign_ins_at_once() {
+    let doors = Doors::open().await;
+    let developer = cookie_of(&doors, DEVELOPER).await;
+    let ctx = doors.app.member(Role::Developer, "third@example.com").await;
+    let third = cookie_of(&doors, "third@example.com").await;
+    let control::Caller::Member(member) = &ctx.caller else {
+        unreachable!()
+    };
+    doors
+        .app
+        .control
+        .remove_member(&doors.app.admin, member.user_id)
+        .await
+        .unwrap();
+    assert_eq!(viewer(&doors, &third).await, None);
+
+    let other = cookie_of(&doors, DEVELOPER).await;
+    let answer = doors
+        .post("/fn/change-password")
+        .form(&[("current", PASSWORD), ("new", "another horse battery")])
+        .header("cookie", &developer)
+        .send()
+        .await;
+    assert!(answer.status.is_success(), "{answer:#?}");
+    let kept = answer.cookie().unwrap_or(developer);
+    assert_eq!(
+        viewer(&doors, &other).await,
+        None,
+        "the other browser is signed out"
+    );
+    assert!(viewer(&doors, &kept).await.is_some(), "this one is not");
+}
+
+#[tokio::test]
+async fn a_cookie_opens_no_api_and_a_key_opens_no_console() {
+    let doors = Doors::open().await;
+    let cookie = cookie_of(&doors, ADMIN).await;
+    doors
+        .get("/managed-agents/v1/environments")
+        .header("cookie", &cookie)
+        .send()
+        .await
+        .refused(401, "unauthorized");
+    let answer = doors
+        .post("/fn/frame")
+        .form(&[])
+        .bearer(&doors.admin)
+        .send()
+        .await;
+    assert_eq!(answer.status, 401);
+}
+
+#[tokio::test]
+async fn requests_from_other_sites_are_refused() {
+    let doors = Doors::open().await;
+    let cookie = cookie_of(&doors, ADMIN).await;
+    let call = |pairs: &[(&str, &str)]| {
+        let mut call = doors
+            .post("/fn/sign-out")
+            .header("host", "gw.example")
+            .header("cookie", &cookie)
+            .raw("application/x-www-form-urlencoded", "");
+        for (name, value) in pairs {
+            call = call.header(name, value);
+        }
+        call.send()
+    };
+    for pairs in [
+        &[("origin", "https://evil.example")][..],
+        &[("origin", "null")],
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site")],
+        &[],
+    ] {
+        call(pairs).await.refused(403, "forbidden");
+    }
+    assert!(viewer(&doors, &cookie).await.is_some(), "nothing happened");
+    let own = call(&[
+        ("origin", "http://gw.example"),
+        ("sec-fetch-site", "same-origin"),
+    ])
+    .await;
+    assert!(own.status.is_success(), "{own:#?}");
+    let page = doors
+        .get("/sign-in")
+        .header("sec-fetch-site", "cross-site")
+        .send()
+        .await;
+    assert_ne!(page.status, 403, "links from elsewhere work");
+    let preflight = doors
+        .call(Method::OPTIONS, "/fn/sign-out")
+        .header("origin", "https://evil.example")
+        .send()
+        .await;
+    assert_eq!(preflight.header("access-control-allow-origin"), None);
+}
+
+#[tokio::test]
+async fn session_ids_are_not_in_the_database() {
+    let doors = Doors::open().await;
+    let cookie = cookie_of(&doors, ADMIN).await;
+    let id = cookie.split_once('=').unwrap().1;
+    let mut seen = 0;
+    for entry in std::fs::read_dir(doors.app.directory()).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        seen += bytes.len();
+        assert!(
+            !bytes
+                .windows(id.len())
+                .any(|window| window == id.as_bytes())
+        );
+    }
+    assert!(seen > 10_000, "the database was looked at");
+}

@@ -1,0 +1,269 @@
+//! Who may call what: every REST operation and every server function is listed with what each kind of caller gets. One
+//! that is missing here fails.
+
+use std::collections::BTreeSet;
+
+use domain::{ids::EnvironmentId, roles::Role};
+use http::Method;
+use server::rest;
+use testkit::PASSWORD;
+
+use crate::{
+    coverage_functions,
+    support::{ADMIN, Call, DEVELOPER, Doors, USER},
+};
+
+/// What nobody, and members by role, get: HTTP statuses.
+struct Row {
+    call: &'static str,
+    body: &'static str,
+    anonymous: u16,
+    user: u16,
+    developer: u16,
+    admin: u16,
+}
+
+const fn row(
+    call: &'static str,
+    body: &'static str,
+    [anonymous, user, developer, admin]: [u16; 4],
+) -> Row {
+    Row {
+        call,
+        body,
+        anonymous,
+        user,
+        developer,
+        admin,
+    }
+}
+
+/// Reads, changes of developers, and what is for admins.
+const READ: [u16; 4] = [401, 200, 200, 200];
+const ADMINS: [u16; 4] = [401, 403, 403, 200];
+
+/// `{environment_id}` and `{setup_run_id}` are filled in; the run has succeeded.
+fn rest_rows() -> Vec<Row> {
+    vec![
+        row("GET /managed-agents/v1/sandbox-providers", "", READ),
+        row("GET /managed-agents/v1/environment-templates", "", READ),
+        row("GET /managed-agents/v1/environments", "", READ),
+        row(
+            "POST /managed-agents/v1/environments",
+            r#"{"name":"x"}"#,
+            [401, 403, 200, 200],
+        ),
+        row(
+            "GET /managed-agents/v1/environments/{environment_id}",
+            "",
+            READ,
+        ),
+        row(
+            "PATCH /managed-agents/v1/environments/{environment_id}",
+            r#"{"description":"x"}"#,
+            [401, 403, 200, 200],
+        ),
+        row(
+            "GET /managed-agents/v1/environments/{environment_id}/setup-runs",
+            "",
+            READ,
+        ),
+        row(
+            "POST /managed-agents/v1/environments/{environment_id}/setup-runs",
+            "{}",
+            [401, 403, 202, 409],
+        ),
+        row(
+            "GET /managed-agents/v1/environments/{environment_id}/setup-runs/{setup_run_id}",
+            "",
+            READ,
+        ),
+        row(
+            "GET /managed-agents/v1/environments/{environment_id}/setup-runs/{setup_run_id}/log",
+            "",
+            READ,
+        ),
+        row(
+            "POST /managed-agents/v1/environments/{environment_id}/setup-runs/{setup_run_id}/cancel",
+            "",
+            [401, 403, 409, 409],
+        ),
+        row(
+            "GET /groundwork/v1/environments/{environment_id}/staleness",
+            "",
+            READ,
+        ),
+        row(
+            "GET /groundwork/v1/environments/{environment_id}/history",
+            "",
+            READ,
+        ),
+        row(
+            "POST /groundwork/v1/environments/{environment_id}/history/{revision}/restore",
+            "",
+            [401, 403, 200, 200],
+        ),
+        row(
+            "GET /groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/log/stream",
+            "",
+            READ,
+        ),
+        row(
+            "GET /groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/log.txt",
+            "",
+            READ,
+        ),
+        row("GET /groundwork/v1/members", "", ADMINS),
+        row("GET /groundwork/v1/api-keys", "", READ),
+        row(
+            "POST /groundwork/v1/api-keys",
+            r#"{"name":"x","role":"user"}"#,
+            [401, 201, 201, 201],
+        ),
+        row(
+            "DELETE /groundwork/v1/api-keys/{api_key_id}",
+            "",
+            [401, 404, 404, 404],
+        ),
+        row("GET /groundwork/v1/workers", "", ADMINS),
+        row("GET /groundwork/v1/audit-events", "", ADMINS),
+        // Last: it takes away what the others need.
+        row(
+            "DELETE /managed-agents/v1/environments/{environment_id}",
+            "",
+            [401, 403, 200, 404],
+        ),
+    ]
+}
+
+fn split(call: &str) -> (Method, &str) {
+    let (method, path) = call.split_once(' ').unwrap();
+    (method.parse().unwrap(), path)
+}
+
+async fn tested_environment(doors: &Doors) -> (EnvironmentId, String) {
+    let environment = doors.app.environment("Covered", "echo hi\n").await;
+    let run = doors.app.run(environment).await;
+    let worker = doors.app.worker("w").await;
+    worker.pass(worker.claim().await.held).await;
+    (environment, run.to_string())
+}
+
+#[tokio::test]
+async fn every_rest_operation_answers_each_kind_of_caller_as_listed() {
+    let listed: BTreeSet<String> = rest_rows().iter().map(|row| row.call.to_owned()).collect();
+    let there: BTreeSet<String> = rest::operations()
+        .iter()
+        .map(|operation| format!("{} {}", operation.method, operation.path))
+        .collect();
+    assert_eq!(listed, there);
+
+    let doors = Doors::open().await;
+    let (environment, run) = tested_environment(&doors).await;
+    let mut wrong = Vec::new();
+    for row in rest_rows() {
+        let (method, path) = split(row.call);
+        let path = path
+            .replace("{environment_id}", &environment.to_string())
+            .replace("{setup_run_id}", &run)
+            .replace("{revision}", "1")
+            .replace("{api_key_id}", "key_019a0000000070008000000000000001");
+        let call = |caller: usize| {
+            let mut call = doors.call(method.clone(), &path);
+            if !row.body.is_empty() {
+                call = call.raw("application/json", row.body);
+            }
+            if path.ends_with("/setup-runs") && method == Method::POST {
+                call = call.header("idempotency-key", &format!("k{caller}"));
+            }
+            call
+        };
+        let keys = [
+            None,
+            Some(Role::User),
+            Some(Role::Developer),
+            Some(Role::Admin),
+        ];
+        let mut found = Vec::new();
+        for (n, role) in keys.into_iter().enumerate() {
+            let mut call = call(n);
+            if let Some(role) = role {
+                call = call.bearer(doors.key_of(role));
+            }
+            found.push(status(call).await);
+        }
+        let expected = [row.anonymous, row.user, row.developer, row.admin];
+        if found != expected {
+            wrong.push(format!("{}: {found:?} instead of {expected:?}", row.call));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The status alone: streams of what has ended end too, others are not read.
+async fn status(call: Call<'_>) -> u16 {
+    call.open().await.status().as_u16()
+}
+
+#[tokio::test]
+async fn every_server_function_answers_each_kind_of_caller_as_listed() {
+    let doors = Doors::open().await;
+    let (environment, run) = tested_environment(&doors).await;
+    let functions = coverage_functions::all();
+    let listed: BTreeSet<String> = functions.iter().map(|f| f.path.to_owned()).collect();
+    let there: BTreeSet<String> = leptos::server_fn::axum::server_fn_paths()
+        .map(|(path, _)| path.to_owned())
+        .collect();
+    assert_eq!(listed, there);
+
+    let mut wrong = Vec::new();
+    for function in &functions {
+        let mut found = Vec::new();
+        for (n, email) in [None, Some(USER), Some(DEVELOPER), Some(ADMIN)]
+            .into_iter()
+            .enumerate()
+        {
+            // A sign-in of its own for each call: some of them end it.
+            let cookie = match email {
+                Some(email) => Some(sign_in(&doors, email).await),
+                None => None,
+            };
+            let fields: Vec<(String, String)> = function
+                .form
+                .iter()
+                .map(|(name, value)| {
+                    let value = value
+                        .replace("{environment_id}", &environment.to_string())
+                        .replace("{setup_run_id}", &run)
+                        .replace("{caller}", &n.to_string());
+                    ((*name).to_owned(), value)
+                })
+                .collect();
+            let fields: Vec<(&str, &str)> = fields
+                .iter()
+                .map(|(n, v)| (n.as_str(), v.as_str()))
+                .collect();
+            let mut call = doors.post(function.path).form(&fields);
+            if let Some(cookie) = &cookie {
+                call = call.header("cookie", cookie);
+            }
+            found.push(status(call).await);
+        }
+        if found != function.expected {
+            wrong.push(format!(
+                "{}: {found:?} instead of {:?}",
+                function.path, function.expected
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+async fn sign_in(doors: &Doors, email: &str) -> String {
+    let answer = doors
+        .post("/fn/sign-in")
+        .form(&[("email", email), ("password", PASSWORD)])
+        .send()
+        .await;
+    answer.cookie().unwrap_or_else(|| panic!("{answer:#?}"))
+}

@@ -1,0 +1,11 @@
+//! The HTTP doors in process: the router over a real SQLite database, a clock that tests move, and a worker that they
+//! play.
+
+mod console;
+mod coverage;
+mod coverage_functions;
+mod doors;
+mod environments;
+mod own_api;
+mod setup_runs;
+mod support;
