@@ -6,6 +6,7 @@
 //! ```text
 //! <state>/bin/            our init, by content
 //! <state>/sandboxes/<id>/ lock, disk.img, bundle, control directory, mount points, shim.log
+//! <state>/disks/          an empty file system of each size
 //! <state>/slots/          lock files that give out ranges of user ids
 //! <state>/runtime/        the OCI runtime's own state
 //! <state>/host-layers/    generated layers with the machine's settings, by content
@@ -185,6 +186,7 @@ impl OciRuntime {
             ("runtime", 0o700),
             ("host-layers", 0o711),
             ("bin", 0o755),
+            ("disks", 0o700),
         ] {
             make_dir(&config.state_dir.join(name), mode)
                 .map_err(other("making the state directory"))?;
@@ -273,6 +275,7 @@ impl OciRuntime {
             pids_max: self.config.pids_max,
             disk_bytes: u64::from(spec.disk_gi) << 30,
             disk_reserve: self.config.disk_reserve,
+            disk_templates: self.config.state_dir.join("disks"),
             env: environment(&self.config.host, &spec.env_vars),
             network_policy: spec.network_policy.clone(),
             opened: self.config.opened.iter().map(Cidr::to_string).collect(),

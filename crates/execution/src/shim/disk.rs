@@ -7,27 +7,40 @@ use std::{
     ffi::CString,
     fs::{self, File, OpenOptions},
     io,
-    os::{fd::AsFd, unix::fs::OpenOptionsExt},
+    os::{
+        fd::AsFd,
+        unix::fs::{FileExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
     process::Command,
 };
 
 use nix::{
+    errno::Errno,
     fcntl::{FallocateFlags, fallocate},
     mount::{MsFlags, mount},
     sys::statvfs::statvfs,
+    unistd::{Whence, lseek64},
 };
 
 use super::sys;
 use crate::runtime::RuntimeError;
 
-/// Makes the image, its file system and the loop device, and mounts it at `target`.
+/// Makes the image, its file system and the loop device, and mounts it at `target`. `templates` holds an empty file
+/// system of each size that was needed before.
 ///
 /// # Errors
 /// [`RuntimeError::Capacity`] when the host's disk has no room.
-pub fn create(image: &Path, bytes: u64, reserve: u64, target: &Path) -> Result<(), RuntimeError> {
+pub fn create(
+    image: &Path,
+    bytes: u64,
+    reserve: u64,
+    templates: &Path,
+    target: &Path,
+) -> Result<(), RuntimeError> {
     let file = allocate(image, bytes, reserve)?;
-    make_file_system(image)?;
+    let template = template(templates, bytes)?;
+    copy_data(&template, &file).map_err(|error| failed("making the file system", &error))?;
     let device = attach(&file).map_err(|error| failed("attaching the loop device", &error))?;
     fs::create_dir_all(target).map_err(|error| failed("making the mount point", &error))?;
     mount(
@@ -35,7 +48,8 @@ pub fn create(image: &Path, bytes: u64, reserve: u64, target: &Path) -> Result<(
         target,
         Some("ext4"),
         MsFlags::MS_NOATIME | MsFlags::MS_NODEV,
-        Some("errors=remount-ro"),
+        // The image reads as zeroes where nothing was written: inode tables need no zeroing in the background.
+        Some("errors=remount-ro,noinit_itable"),
     )
     .map_err(|error| failed("mounting the disk", &error.into()))
 }
@@ -81,33 +95,78 @@ fn gib(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-/// No journal (the disk never outlives a crash), no reserve for root (full is full for everybody), enough inodes for
-/// trees of small files.
-fn make_file_system(image: &Path) -> Result<(), RuntimeError> {
-    let output = Command::new("mkfs.ext4")
-        .args([
-            "-q",
-            "-F",
-            "-m",
-            "0",
-            "-i",
-            "8192",
-            "-O",
-            "^has_journal,^resize_inode",
-        ])
-        .args(["-E", "lazy_itable_init=1,nodiscard"])
-        .arg(image)
-        .env("PATH", super::HOST_PATH)
-        .output()
-        .map_err(|error| RuntimeError::Other(format!("starting mkfs.ext4: {error}")))?;
-    if output.status.success() {
-        Ok(())
-    } else {
-        Err(RuntimeError::Other(format!(
-            "mkfs.ext4: {}",
-            String::from_utf8_lossy(&output.stderr).trim()
-        )))
+/// An empty file system of this size: a sparse file of a few hundred KiB, made once. Copying it takes a tenth of the
+/// time of making one. No journal (the disk never outlives a crash), no reserve for root (full is full for everybody),
+/// enough inodes for trees of small files.
+fn template(dir: &Path, bytes: u64) -> Result<File, RuntimeError> {
+    const OPTIONS: [&str; 10] = [
+        "-q",
+        "-F",
+        "-m",
+        "0",
+        "-i",
+        "8192",
+        "-O",
+        "^has_journal,^resize_inode",
+        "-E",
+        "lazy_itable_init=1,nodiscard",
+    ];
+    let path = dir.join(format!("{bytes}.ext4"));
+    if let Ok(file) = File::open(&path) {
+        return Ok(file);
     }
+    let partial = dir.join(format!("{bytes}.{}.partial", std::process::id()));
+    let made = || -> io::Result<File> {
+        fs::create_dir_all(dir)?;
+        File::create(&partial)?.set_len(bytes)?;
+        let output = Command::new("mkfs.ext4")
+            .args(OPTIONS)
+            .arg(&partial)
+            .env("PATH", super::HOST_PATH)
+            .output()
+            .map_err(|error| {
+                io::Error::new(error.kind(), format!("starting mkfs.ext4: {error}"))
+            })?;
+        if !output.status.success() {
+            return Err(io::Error::other(
+                String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            ));
+        }
+        let file = File::open(&partial)?;
+        file.sync_all()?;
+        // Somebody else may have been faster, with the same result.
+        fs::rename(&partial, &path)?;
+        Ok(file)
+    };
+    made().map_err(|error| {
+        let _ = fs::remove_file(&partial);
+        failed("making a file system", &error)
+    })
+}
+
+/// Copies what a sparse file holds to the same places of another.
+fn copy_data(from: &File, to: &File) -> io::Result<()> {
+    let size = i64::try_from(from.metadata()?.len()).map_err(io::Error::other)?;
+    let mut buffer = vec![0; 256 * 1024];
+    let mut at = 0;
+    while at < size {
+        at = match lseek64(from, at, Whence::SeekData) {
+            Ok(start) => start,
+            Err(Errno::ENXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        let end = lseek64(from, at, Whence::SeekHole)?;
+        while at < end {
+            let position = u64::try_from(at).map_err(io::Error::other)?;
+            let want = usize::try_from(end - at)
+                .unwrap_or(buffer.len())
+                .min(buffer.len());
+            from.read_exact_at(&mut buffer[..want], position)?;
+            to.write_all_at(&buffer[..want], position)?;
+            at += i64::try_from(want).map_err(io::Error::other)?;
+        }
+    }
+    Ok(())
 }
 
 /// A loop device with the image behind it. The open device keeps it alive until the mount does.

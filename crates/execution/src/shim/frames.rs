@@ -55,6 +55,8 @@ pub struct Plan {
     pub disk_bytes: u64,
     /// Bytes of the host's disk that must stay free.
     pub disk_reserve: u64,
+    /// Where empty file systems are kept by size.
+    pub disk_templates: PathBuf,
     /// Environment of every process, in order.
     pub env: Vec<(String, String)>,
     /// Hosts that may be reached.

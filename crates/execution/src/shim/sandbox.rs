@@ -76,9 +76,11 @@ impl Sandbox {
     pub async fn make(plan: Plan, ground: Ground) -> Result<Self, RuntimeError> {
         let disk_dir = plan.dir.join("disk");
         let image = plan.dir.join("disk.img");
-        let (bytes, reserve, target) = (plan.disk_bytes, plan.disk_reserve, disk_dir.clone());
-        let disk =
-            tokio::task::spawn_blocking(move || disk::create(&image, bytes, reserve, &target));
+        let (bytes, reserve) = (plan.disk_bytes, plan.disk_reserve);
+        let (templates, target) = (plan.disk_templates.clone(), disk_dir.clone());
+        let disk = tokio::task::spawn_blocking(move || {
+            disk::create(&image, bytes, reserve, &templates, &target)
+        });
         let mut config = EgressConfig::new(plan.network_policy.clone());
         config.nft.clone_from(&plan.nft);
         for range in &plan.opened {
