@@ -294,9 +294,9 @@ fn try_root(config: &OciConfig, dir: &Path) -> Result<(), (bool, String)> {
 
 fn try_disk(dir: &Path) -> Result<(), RuntimeError> {
     let (image, target) = (dir.join("disk.img"), dir.join("disk"));
-    disk::create(&image, TRIAL_DISK, 0, dir, &target)?;
+    let reservation = disk::create(&image, TRIAL_DISK, 0, dir, &target)?;
     let _ = nix::mount::umount(&target);
-    Ok(())
+    reservation.complete()
 }
 
 fn cgroups() -> Vec<Check> {

@@ -13,6 +13,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::Command,
+    thread,
 };
 
 use nix::{
@@ -27,7 +28,8 @@ use super::sys;
 use crate::runtime::RuntimeError;
 
 /// Makes the image, its file system and the loop device, and mounts it at `target`. `templates` holds an empty file
-/// system of each size that was needed before.
+/// system of each size that was needed before. Nothing of a member's may run before the result's reservation is complete:
+/// it goes on beside what else a sandbox needs.
 ///
 /// # Errors
 /// [`RuntimeError::Capacity`] when the host's disk has no room.
@@ -37,10 +39,14 @@ pub fn create(
     reserve: u64,
     templates: &Path,
     target: &Path,
-) -> Result<(), RuntimeError> {
-    let file = allocate(image, bytes, reserve)?;
+) -> Result<Reservation, RuntimeError> {
+    let file = make_image(image, bytes, reserve)?;
     let template = template(templates, bytes)?;
     copy_data(&template, &file).map_err(|error| failed("making the file system", &error))?;
+    let reserving = file
+        .try_clone()
+        .map_err(|error| failed("making the disk image", &error))?;
+    let reservation = Reservation(thread::spawn(move || allocate(&reserving, bytes)));
     let device = attach(&file).map_err(|error| failed("attaching the loop device", &error))?;
     fs::create_dir_all(target).map_err(|error| failed("making the mount point", &error))?;
     mount(
@@ -51,7 +57,38 @@ pub fn create(
         // The image reads as zeroes where nothing was written: inode tables need no zeroing in the background.
         Some("errors=remount-ro,noinit_itable"),
     )
-    .map_err(|error| failed("mounting the disk", &error.into()))
+    .map_err(|error| failed("mounting the disk", &error.into()))?;
+    Ok(reservation)
+}
+
+/// The disk's blocks being reserved.
+pub struct Reservation(thread::JoinHandle<io::Result<()>>);
+
+impl Reservation {
+    /// Waits until every byte is reserved.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Capacity`] when the host's disk has no room.
+    pub fn complete(self) -> Result<(), RuntimeError> {
+        let reserved = self
+            .0
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("reserving broke off")));
+        reserved.map_err(|error| failed("reserving the disk", &error))
+    }
+}
+
+/// In pieces: a file that is being reserved cannot be written, and the mount writes to it.
+fn allocate(image: &File, bytes: u64) -> io::Result<()> {
+    const PIECE: u64 = 256 << 20;
+    let mut at = 0;
+    while at < bytes {
+        let length = PIECE.min(bytes - at);
+        let number = |value: u64| i64::try_from(value).map_err(io::Error::other);
+        fallocate(image, FallocateFlags::empty(), number(at)?, number(length)?)?;
+        at += length;
+    }
+    Ok(())
 }
 
 fn failed(what: &str, error: &io::Error) -> RuntimeError {
@@ -63,8 +100,8 @@ fn failed(what: &str, error: &io::Error) -> RuntimeError {
     }
 }
 
-/// Reserves every byte of the image, leaving `reserve` to the host.
-fn allocate(image: &Path, bytes: u64, reserve: u64) -> Result<File, RuntimeError> {
+/// Makes the image, still without blocks, if the host keeps `reserve` free once it has them.
+fn make_image(image: &Path, bytes: u64, reserve: u64) -> Result<File, RuntimeError> {
     let dir = image.parent().unwrap_or(Path::new("/"));
     let free = statvfs(dir)
         .map(|stat| stat.blocks_available() * stat.fragment_size())
@@ -77,18 +114,14 @@ fn allocate(image: &Path, bytes: u64, reserve: u64) -> Result<File, RuntimeError
             gib(reserve)
         )));
     }
-    let file = OpenOptions::new()
+    let made = OpenOptions::new()
         .read(true)
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(image)
-        .map_err(|error| failed("making the disk image", &error))?;
-    let length =
-        i64::try_from(bytes).map_err(|_| RuntimeError::Other("the disk is too large".into()))?;
-    fallocate(&file, FallocateFlags::empty(), 0, length)
-        .map_err(|error| failed("reserving the disk", &error.into()))?;
-    Ok(file)
+        .and_then(|file| file.set_len(bytes).map(|()| file));
+    made.map_err(|error| failed("making the disk image", &error))
 }
 
 fn gib(bytes: u64) -> String {

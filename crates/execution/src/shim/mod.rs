@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     cgroup::Kind,
     frames::{Asked, EventHeader, Plan, Reply, Request, Said},
-    idmap::{Mapping, Slot},
+    idmap::Slot,
     sandbox::{End, Ground, Sandbox},
 };
 use crate::runtime::{Event, RuntimeError, ScriptSpec};
@@ -99,8 +99,7 @@ fn lock(plan: &Plan) -> io::Result<Flock<fs::File>> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error.into())
 }
 
-/// What must be done while the process has one thread: its own mount namespace, and the child that makes a user
-/// namespace.
+/// What comes before any thread: the process's own mount namespace, and a range of ids.
 fn ground(plan: &Plan) -> Result<Ground, RuntimeError> {
     let other = |what: &'static str| {
         move |error: io::Error| RuntimeError::Other(format!("{what}: {error}"))
@@ -129,8 +128,7 @@ fn ground(plan: &Plan) -> Result<Ground, RuntimeError> {
                 plan.slots
             ))
         })?;
-    let mapping = Mapping::new(slot.base()).map_err(other("making a user namespace"))?;
-    Ok(Ground { slot, mapping })
+    Ok(Ground { slot })
 }
 
 /// The side that writes frames; a worker that went away is noticed by the reading side.

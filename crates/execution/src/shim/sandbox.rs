@@ -1,7 +1,7 @@
 //! Making and unmaking one sandbox, inside its shim.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -64,55 +64,47 @@ pub struct Sandbox {
 pub struct Ground {
     /// The range of ids.
     pub slot: Slot,
-    /// Its user namespace.
-    pub mapping: Mapping,
 }
 
 impl Sandbox {
-    /// Makes the network and the disk side by side, then the root, then starts the container.
+    /// Makes the network, the disk and the user namespace side by side, then the root, then starts the container.
     ///
     /// # Errors
     /// [`RuntimeError::Capacity`] when the host's disk has no room; otherwise what could not be made.
     pub async fn make(plan: Plan, ground: Ground) -> Result<Self, RuntimeError> {
+        let failed = |what: &'static str| {
+            move |error: io::Error| RuntimeError::Other(format!("{what}: {error}"))
+        };
+        let mut config = EgressConfig::new(plan.network_policy.clone());
+        config.nft.clone_from(&plan.nft);
+        let network =
+            side(move || Network::create(config).map_err(failed("making the sandbox's network")));
         let disk_dir = plan.dir.join("disk");
         let image = plan.dir.join("disk.img");
         let (bytes, reserve) = (plan.disk_bytes, plan.disk_reserve);
         let (templates, target) = (plan.disk_templates.clone(), disk_dir.clone());
-        let disk = tokio::task::spawn_blocking(move || {
-            disk::create(&image, bytes, reserve, &templates, &target)
+        let disk = side(move || disk::create(&image, bytes, reserve, &templates, &target));
+        let base = ground.slot.base();
+        let mapping = side(move || Mapping::new(base).map_err(failed("making a user namespace")));
+
+        let (mapping, reservation) = (mapping.await?, disk.await?);
+        let (points, layers) = (plan.dir.join("m"), plan.lowers.clone());
+        let root = side(move || {
+            Root::assemble(&points, &layers, &disk_dir, &mapping, base)
+                .map_err(failed("assembling the root file system"))
         });
-        let mut config = EgressConfig::new(plan.network_policy.clone());
-        config.nft.clone_from(&plan.nft);
-        for range in &plan.opened {
-            config.opened.push(range.parse().map_err(|error| {
-                RuntimeError::Other(format!("the opened network {range}: {error}"))
-            })?);
-        }
-        config.own_addresses.clone_from(&plan.own_addresses);
-        let network = tokio::task::spawn_blocking(move || Network::create(config));
-        let joined = |error: tokio::task::JoinError| RuntimeError::Other(error.to_string());
-        let no_network = |error: std::io::Error| {
-            RuntimeError::Other(format!("making the sandbox's network: {error}"))
-        };
-        let network = Arc::new(network.await.map_err(joined)?.map_err(no_network)?);
+        let (root, network) = (root.await?, Arc::new(network.await?));
         let (events, egress) = mpsc::unbounded_channel();
         let gateway = network
             .serve(Arc::new(SystemResolver), events)
-            .map_err(no_network)?;
-        disk.await.map_err(joined)??;
-
-        let base = ground.slot.base();
-        let (points, layers) = (plan.dir.join("m"), plan.lowers.clone());
-        let root = tokio::task::spawn_blocking(move || {
-            Root::assemble(&points, &layers, &disk_dir, &ground.mapping, base)
-        })
-        .await
-        .map_err(joined)?
-        .map_err(|error| {
-            RuntimeError::Other(format!("assembling the root file system: {error}"))
-        })?;
-        network.ready(GATEWAY_LIMIT).await.map_err(no_network)?;
+            .map_err(failed("serving the sandbox's network"))?;
+        network
+            .ready(GATEWAY_LIMIT)
+            .await
+            .map_err(failed("serving the sandbox's network"))?;
         let container = Container::start(&plan, &root.path(), base, &network).await?;
+        // From here on somebody's script may write.
+        side(move || reservation.complete()).await?;
         let cgroup = Cgroup::new(Kind::detect(), &plan.cgroup);
         Ok(Self {
             plan,
@@ -163,6 +155,18 @@ impl Sandbox {
     pub fn close(&self) {
         self.close_root();
         unmount_disk(&self.plan.dir);
+    }
+}
+
+/// Starts blocking work at once; the result is awaited later.
+fn side<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RuntimeError> + Send + 'static,
+) -> impl Future<Output = Result<T, RuntimeError>> {
+    let running = tokio::task::spawn_blocking(work);
+    async move {
+        running
+            .await
+            .map_err(|error| RuntimeError::Other(error.to_string()))?
     }
 }
 
