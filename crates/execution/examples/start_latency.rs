@@ -92,7 +92,7 @@ fn measure() -> Outcome<()> {
             podman.extend(third);
         }
     }
-    println!("start to first output, {rounds} rounds      p50      p90");
+    println!("start to first output, {rounds} rounds    least      p50      p90");
     let bare = row("crun run, bare", &mut crun);
     let own = row("sandbox, everything in it", &mut ours);
     if podman.is_empty() {
@@ -109,7 +109,12 @@ fn measure() -> Outcome<()> {
 fn row(name: &str, times: &mut [Duration]) -> Duration {
     times.sort();
     let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
-    println!("{name:<34}{:>8.1?} {:>8.1?}", at(50), at(90));
+    println!(
+        "{name:<34}{:>8.1?} {:>8.1?} {:>8.1?}",
+        at(0),
+        at(50),
+        at(90)
+    );
     at(50)
 }
 

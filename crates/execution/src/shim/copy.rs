@@ -327,3 +327,7 @@ fn attributes(source: &Path, target: &Path, meta: &Metadata) -> io::Result<()> {
         Err(io::Error::last_os_error())
     }
 }
+
+#[cfg(test)]
+#[path = "copy_tests.rs"]
+mod tests;

@@ -72,7 +72,7 @@ async fn a_fork_bomb_meets_the_process_limit_and_is_ended() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_timeout_kills_everything_and_is_124() {
-    let bench = Bench::new();
+    let bench = Bench::with(|config| config.base_uid = 1_300_000_000);
     let spec = spec();
     let id = bench.start(&spec).await;
     let script = "echo before\ntrap '' TERM INT HUP\nsudo setsid sh -c 'trap \"\" TERM; sleep 1000' &\nsleep 1000\n";
