@@ -77,6 +77,12 @@ impl Sandbox {
         };
         let mut config = EgressConfig::new(plan.network_policy.clone());
         config.nft.clone_from(&plan.nft);
+        for range in &plan.opened {
+            config.opened.push(range.parse().map_err(|error| {
+                RuntimeError::Other(format!("the opened network {range}: {error}"))
+            })?);
+        }
+        config.own_addresses.clone_from(&plan.own_addresses);
         let network =
             side(move || Network::create(config).map_err(failed("making the sandbox's network")));
         let disk_dir = plan.dir.join("disk");

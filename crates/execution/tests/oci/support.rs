@@ -85,10 +85,6 @@ impl Bench {
         self.dir.path().join("layers")
     }
 
-    pub fn spec(&self) -> SandboxSpec {
-        spec()
-    }
-
     /// Starts a sandbox.
     pub async fn start(&self, spec: &SandboxSpec) -> SandboxId {
         self.runtime.prepare(spec).await.unwrap_or_else(|error| {
