@@ -29,7 +29,7 @@ const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 /// Largest bundle that is taken over from a layer, in bytes.
 const BUNDLE_MAX: u64 = 16 * 1024 * 1024;
 /// Changes whenever this file generates something else.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 
 /// What of this machine sandboxes see, by explicit configuration only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -221,7 +221,7 @@ impl Stack {
             path
         };
         let how = OpenHow::new()
-            .flags(flags | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)
+            .flags(flags | OFlag::O_CLOEXEC)
             .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS);
         Ok(openat2(layer.as_fd(), path, how)?.into())
     }
@@ -247,7 +247,7 @@ impl Stack {
     /// The highest regular file of this path, if it is small enough and text.
     fn read(&self, path: &Path, most: u64) -> Option<String> {
         self.layers.iter().find_map(|layer| {
-            let file = Self::at(layer, path, OFlag::O_RDONLY).ok()?;
+            let file = Self::at(layer, path, OFlag::O_RDONLY | OFlag::O_NONBLOCK).ok()?;
             let meta = file.metadata().ok()?;
             if !meta.is_file() || meta.len() > most {
                 return None;
