@@ -155,8 +155,11 @@ pub(super) fn ensure(
         );
         layer.write("etc/hosts", &hosts, 0o644)?;
     }
-    // Without the mode, `apt-get update` succeeds when every mirror is blocked.
-    let apt = format!("APT::Update::Error-Mode \"any\";\n{}", settings.apt_conf);
+    // Without the mode, `apt-get update` succeeds when every mirror is blocked; with all its retries that takes long to tell.
+    let apt = format!(
+        "APT::Update::Error-Mode \"any\";\nAcquire::Retries \"1\";\n{}",
+        settings.apt_conf
+    );
     layer.write("etc/apt/apt.conf.d/99groundwork", &apt, 0o644)?;
     // The environment's variables reach every process, also through sudo; root's files do not land in the user's home.
     let sudo = format!("Defaults !env_reset, always_set_home, secure_path=\"{PATH}\"\n");

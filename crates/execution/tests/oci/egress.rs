@@ -171,3 +171,44 @@ async fn an_unrestricted_sandbox_still_reaches_no_private_address_and_not_this_m
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "this machine was reached");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_client_gives_up_on_a_blocked_host_within_seconds() {
+    let script = "python3 -m venv --without-pip /tmp/venv
+blocked() { local begun=$SECONDS; ! \"$@\"; echo \"$1 $((SECONDS - begun))\"; }
+blocked uv pip install --python /tmp/venv/bin/python requests==2.32.3
+blocked git clone https://code.example/x.git
+blocked curl -sS https://files.example/
+blocked sudo apt-get update
+python3 -m venv /workspace/.venv
+blocked pip install requests==2.32.3
+";
+    let ran = run_with(NetworkPolicy::no_access(), script).await;
+    let out = ran.passed();
+    for client in ["uv", "git", "curl", "sudo", "pip"] {
+        let took = out
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("{client} ")));
+        let seconds: u32 = took
+            .and_then(|took| took.parse().ok())
+            .unwrap_or_else(|| panic!("{client}: {out}"));
+        assert!(seconds <= 8, "{client} took {seconds} s");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn apt_installs_over_plain_http_whose_every_host_is_judged() {
+    let bench = Bench::with(|config| {
+        with_the_machines_certificates(config);
+        // Mirrors of test machines may be frozen.
+        config.host.apt_conf = "Acquire::Check-Valid-Until \"false\";".into();
+    });
+    let mut spec = spec();
+    spec.network_policy = HostGroups::built_in().policy(&["debian"]);
+    let id = bench.start(&spec).await;
+    let script = "sudo apt-get update\nsudo apt-get install -y --no-install-recommends hello file\nhello\nfile /bin/sh\n";
+    let ran = bench.script(id, script, 240).await.unwrap();
+    bench.runtime.destroy(id).await.unwrap();
+    assert!(ran.passed().contains("Hello, world!"), "{}", ran.stdout());
+    assert_eq!(notes(&ran), Vec::<String>::new());
+}
