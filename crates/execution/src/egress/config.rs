@@ -28,6 +28,10 @@ pub struct Limits {
     pub records: usize,
     /// A denied attempt is told again when it comes so long after it was told (with its count).
     pub tell_again: Duration,
+    /// DNS questions a second; more wait, and what the socket does not hold is lost.
+    pub questions_per_second: u32,
+    /// New connections a second; more wait.
+    pub connections_per_second: u32,
     /// Connections at once; further ones are reset.
     pub connections: usize,
     /// Lookups by the host's resolver at once.
@@ -52,6 +56,8 @@ impl Default for Limits {
             names: 65_536,
             records: 20_000,
             tell_again: Duration::from_secs(1),
+            questions_per_second: 5_000,
+            connections_per_second: 2_000,
             connections: 1_024,
             lookups: 32,
             dns_connections: 64,

@@ -26,6 +26,7 @@ const UDP_MAX: usize = 1232;
 pub(super) async fn serve_udp(socket: UdpSocket, shared: Arc<Shared>) {
     let mut buffer = vec![0; 4096];
     loop {
+        shared.questions.turn().await;
         // A reset from a client that has gone shows up here; it is not ours to fail for.
         let Ok((length, client)) = socket.recv_from(&mut buffer).await else {
             continue;
@@ -64,6 +65,7 @@ async fn converse(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
             let length = stream.read_u16().await?;
             question.resize(usize::from(length), 0);
             stream.read_exact(&mut question).await?;
+            shared.questions.turn().await;
             let Some(answer) = answer(&question, shared) else {
                 return Err(io::ErrorKind::InvalidData.into());
             };

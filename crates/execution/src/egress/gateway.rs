@@ -25,6 +25,7 @@ use super::{
     names::{self, Names},
     network::Sockets,
     nflog::Nflog,
+    pace::Pace,
     pump::{Activity, Crowd, Pump, both},
     records::{Count, Ledger},
     ruleset::Tried,
@@ -44,6 +45,8 @@ pub(super) struct Shared {
     pub(super) ledger: Arc<Ledger>,
     pub(super) resolver: Arc<dyn Resolver>,
     pub(super) lookups: Semaphore,
+    pub(super) questions: Pace,
+    connections: Pace,
     pub(super) crowd: Crowd,
     ending: CancellationToken,
 }
@@ -90,6 +93,8 @@ impl Gateway {
         let shared = Arc::new(Shared {
             policy: CompiledPolicy::new(&config.policy),
             lookups: Semaphore::new(config.limits.lookups),
+            questions: Pace::new(config.limits.questions_per_second),
+            connections: Pace::new(config.limits.connections_per_second),
             crowd: Crowd::new(),
             config,
             names,
@@ -163,6 +168,7 @@ pub(super) fn note_refusal(
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let places = Arc::new(Semaphore::new(shared.config.limits.connections));
     loop {
+        shared.connections.turn().await;
         let Ok((client, _)) = listener.accept().await else {
             pause_after_failed_accept().await;
             continue;

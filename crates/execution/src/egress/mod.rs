@@ -34,6 +34,7 @@ mod names;
 mod netlink;
 mod network;
 mod nflog;
+mod pace;
 mod probe;
 mod pump;
 mod records;

@@ -121,8 +121,10 @@ fn nft(program: &Path, arguments: &[&str], input: &str) -> io::Result<Vec<u8>> {
 /// Loads the rules; `true` when the kernel also logs what it refuses.
 pub(super) fn load(program: &Path, address_dials: bool) -> io::Result<bool> {
     // A file is loaded as one transaction: either all of it stands or nothing does.
-    if nft(program, &["-f", "-"], &text(address_dials, true)).is_ok() {
-        return Ok(true);
+    match nft(program, &["-f", "-"], &text(address_dials, true)) {
+        Ok(_) => return Ok(true),
+        // A kernel without nfnetlink_log: what it refuses is known only at the end.
+        Err(error) => tracing::debug!(%error, "rules that log"),
     }
     nft(program, &["-f", "-"], &text(address_dials, false))?;
     Ok(false)
