@@ -96,6 +96,11 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 fn fifo(path: &Path) -> io::Result<fs::File> {
+    // One of an earlier script may be there.
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
     mkfifo(path, Mode::from_bits_truncate(0o666))?;
     // Whatever the umask says: the script's user must be able to open it.
     fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;

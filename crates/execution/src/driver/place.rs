@@ -145,11 +145,7 @@ impl Place {
     /// Whether the statement at `line` is a later part of what runs already: the parts of a pipeline run side by side, so
     /// that a failure within an earlier one may be told before or after the mark of a later one.
     fn continues_pipeline(&self, line: u32) -> bool {
-        let text = self.statements.text(line);
-        self.line() == line
-            || ["done", "}", ")", "fi", "esac"]
-                .iter()
-                .any(|end| text.starts_with(end))
+        self.line() == line || self.statements.closes_compound(line)
     }
 
     /// Whether a mark is of a statement at its line. Bash also fires its trap on entering a function, in the failure
@@ -162,7 +158,11 @@ impl Place {
         {
             return false;
         }
-        if record.command.starts_with('(') && !record.command.starts_with("((") {
+        let command = record
+            .command
+            .trim_start_matches("time ")
+            .trim_start_matches("! ");
+        if command.starts_with('(') && !command.starts_with("((") {
             // A subshell as a whole fires only within the failure trap: its statements have been marked.
             return false;
         }

@@ -31,6 +31,8 @@ use crate::runtime::Event;
 
 /// Bytes taken in one read.
 const CHUNK: usize = 64 * 1024;
+/// Bytes that a pipe should hold.
+const PIPE_SIZE: libc::c_int = 1024 * 1024;
 /// After the shell has ended, a process that it left behind may hold the pipes: they are read until nothing has come for
 /// this long (what `> >(tee …)` still writes is worth waiting for) …
 const QUIET_AFTER_END: Duration = Duration::from_millis(300);
@@ -159,6 +161,8 @@ struct Pipe {
 
 impl Pipe {
     fn new(fd: OwnedFd) -> io::Result<Self> {
+        // A burst should not make the script wait for the reader. Where the machine grants no more, the usual size does.
+        let _ = fcntl(&fd, FcntlArg::F_SETPIPE_SZ(PIPE_SIZE));
         Ok(Self {
             fd: watch(fd)?,
             open: true,

@@ -131,6 +131,14 @@ impl Statements {
             .map_or("", String::as_str)
     }
 
+    /// Whether the line begins with the end of a compound command (`done | sort`).
+    pub fn closes_compound(&self, line: u32) -> bool {
+        let text = self.line(line).trim_start();
+        ["done", "}", ")", "fi", "esac"]
+            .iter()
+            .any(|end| text.starts_with(end))
+    }
+
     /// Whether the line only opens a function (`f() {`), so that its body is on later lines.
     pub fn opens_function(&self, line: u32) -> bool {
         let text = self.line(line).trim();

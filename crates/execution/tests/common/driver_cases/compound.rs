@@ -6,6 +6,24 @@ pub(super) fn compound() -> Vec<Case> {
     vec![
         case("subshell over lines", "true\n(\n  cd /\n  false\n  true\n)\n", 1, 4).command("false"),
         case("subshell as in the study", "true\n( cd /\n\n  false\n)\n", 1, 4),
+        case("timed subshell", "true\ntime (\n  false\n)\n", 1, 3).command("false"),
+        case("subshell as a function", "true\nf() (\n  cd /\n  false\n)\nf\n", 1, 4),
+        case("subshell into a pipe", "true\n(\n  echo x\n  false\n) | cat\n", 1, 4).command("false"),
+        case("subshell after another statement", "echo one; (\n  false\n)\n", 1, 2),
+        case("subshell whose failure is caught", "true\n( true\n  false ) || echo caught\nfalse\n", 1, 4)
+            .transcript("[1][2][3]caught\n[4]"),
+        case("subshell without errexit", "true\n(\n  set +e\n  false\n  exit 5\n)\n", 5, 6),
+        case("group into a file", "true\n{\n  echo x\n  false\n} >log\n", 1, 4),
+        case("group into a pipe on one line", "true\n{ echo x; false; } | cat\n", 1, 2).transcript("[1][2]x\n"),
+        case("loop over a heredoc", "true\nwhile read -r x; do\n  [ \"$x\" = a ]\ndone <<E\na\nb\nE\n", 1, 3)
+            .transcript("[1][2][3][2][3]"),
+        case("loop into a process substitution", "true\nfor f in a b; do\n  echo $f\ndone > >(cat)\nfalse\n", 1, 5),
+        case("exit in a loop after a pipe", "true\necho a | while read -r x; do\n  exit 3\ndone\n", 3, 2),
+        case("heredoc in an and-list", "true\ncat <<E >f &&\nx\nE\n  false\n", 1, 2),
+        case("local from a failure in a function", "f() {\n  local x\n  x=$(false)\n}\ntrue\nf\n", 1, 3),
+        case("substitution over lines within quotes", "true\ntest -n \"$(\n  echo\n)\"\n", 1, 2),
+        case("assignments over lines before a command", "true\nx=1 \\\ny=2 \\\n  false\n", 1, 2),
+        case("associative array over lines", "declare -A m=(\n [a]=1\n [b]=2\n)\nfalse\n", 1, 5),
         case("nested subshells", "true\n(\n  (\n    true\n    false\n  )\n)\n", 1, 5).command("false"),
         case("subshell on one line", "true\n(cd / && false)\n", 1, 2),
         case("statements in a subshell are marked", "true\n(\n  echo a\n  echo b\n)\necho c\n", 0, 0)

@@ -58,6 +58,50 @@ pub(super) fn shell_options() -> Vec<Case> {
             3,
         ),
         case(
+            "shopt -s extdebug",
+            "shopt -s extdebug\ntrue\nfalse\n",
+            1,
+            3,
+        ),
+        case(
+            "shopt -s failglob nullglob",
+            "shopt -s failglob nullglob\ntrue\nfalse\n",
+            1,
+            3,
+        ),
+        case(
+            "positional parameters",
+            "set -- a b c\n[ $# = 3 ]\n[ $# = 2 ]\n",
+            1,
+            3,
+        ),
+        case(
+            "the usual head of a script",
+            "#!/usr/bin/env bash\nset -euxo pipefail\necho hi\nfalse\n",
+            1,
+            4,
+        )
+        .transcript("[2][3]++ echo hi\nhi\n[4]++ false\n"),
+        case(
+            "set -u with an empty default",
+            "set -u\ntrue\n: \"${FOO}\"\n",
+            1,
+            3,
+        ),
+        case(
+            "a temporary directory and a trap",
+            "trap 'rm -rf \"$tmp\"' EXIT\ntmp=$(mktemp -d)\ncd \"$tmp\"\nls nope\n",
+            2,
+            4,
+        ),
+        case(
+            "sourced from standard input",
+            "true\nsource /dev/stdin <<E\ntrue\nfalse\nE\n",
+            1,
+            2,
+        )
+        .in_file("/dev/stdin:2"),
+        case(
             "aliases",
             "shopt -s expand_aliases\nalias ll='ls --bad'\ntrue\nll\n",
             2,
