@@ -1,9 +1,11 @@
-//! How fast logs can be stored. Measured on demand, since a busy machine says nothing:
-//! `cargo test -p store --test throughput -- --ignored --test-threads 1`.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+//! How fast logs can be stored on both databases, in lines a second: `cargo bench -p store --bench log_intake`. The
+//! store must take 50,000 (spec 4-execution, *Speed*); it ends with an error where it does not.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[path = "../tests/common/mod.rs"]
+#[allow(dead_code)]
 mod common;
-#[path = "conformance/fixture.rs"]
+#[path = "../tests/conformance/fixture.rs"]
 #[allow(dead_code, missing_docs)]
 mod fixture;
 
@@ -43,17 +45,14 @@ async fn measure(bed: Bed) {
     }
     let rate = (BATCH * BATCHES) as f64 / start.elapsed().as_secs_f64();
     eprintln!("{rate:.0} lines/s on {:?}", bed.db);
-    assert!(rate >= LINES_PER_SECOND, "{rate:.0} lines/s");
+    assert!(
+        rate >= LINES_PER_SECOND,
+        "{rate:.0} lines/s are under {LINES_PER_SECOND}"
+    );
 }
 
-#[tokio::test]
-#[ignore = "a measurement"]
-async fn sqlite_takes_fifty_thousand_lines_a_second() {
+#[tokio::main]
+async fn main() {
     measure(Bed::sqlite().await).await;
-}
-
-#[tokio::test]
-#[ignore = "a measurement"]
-async fn postgres_takes_fifty_thousand_lines_a_second() {
     measure(Bed::postgres().await).await;
 }
