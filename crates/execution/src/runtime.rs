@@ -51,7 +51,8 @@ pub enum Event {
     Marker {
         /// Its first line, from 1.
         line: u32,
-        /// Its source text as written.
+        /// Its source text as written. Empty: the line was announced often enough already (20 times), and only what
+        /// follows belongs to it.
         text: String,
     },
     /// Bytes the script wrote, as read.

@@ -4,20 +4,13 @@
 
 mod common;
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use common::{FakeGateway, Worker, config, plan, scripted};
-use domain::{
-    ids::SandboxId,
-    setup_run::{FailureCode, HintCode, Phase, Stream},
-};
-use execution::runtime::{
-    Check, EgressEvent, EgressOutcome, Event, Leftover, Runtime, RuntimeError, SandboxSpec,
-    SavedLayer, ScriptEnd, ScriptSpec,
-};
-use testkit::{Scenario, ScriptedRuntime, Step};
-use tokio::{sync::mpsc, time::Instant};
+use domain::setup_run::{FailureCode, HintCode, Phase, Stream};
+use execution::runtime::{EgressEvent, EgressOutcome, RuntimeError};
+use testkit::{Scenario, Step};
+use tokio::time::Instant;
 use wire::worker::RunResult;
 
 #[tokio::test(start_paused = true)]
@@ -403,113 +396,4 @@ async fn a_control_plane_that_is_away_at_the_start_is_waited_for() {
     worker.gateway.state().down = false;
     let run = worker.gateway.admit(plan("true\n"));
     assert_eq!(worker.outcome(run).await.result, RunResult::Succeeded);
-}
-
-/// A runtime that misbehaves in one way.
-struct Odd {
-    inner: Arc<ScriptedRuntime>,
-    way: Way,
-}
-
-enum Way {
-    /// Making a sandbox takes so long.
-    Slow(Duration),
-    /// Running a script panics.
-    Panics,
-}
-
-#[async_trait]
-impl Runtime for Odd {
-    fn name(&self) -> &'static str {
-        "odd"
-    }
-    async fn check(&self) -> Vec<Check> {
-        Vec::new()
-    }
-    async fn runner_image_digest(&self, reference: &str) -> Result<Option<String>, RuntimeError> {
-        self.inner.runner_image_digest(reference).await
-    }
-    async fn prepare(&self, spec: &SandboxSpec) -> Result<(), RuntimeError> {
-        if let Way::Slow(time) = self.way {
-            tokio::time::sleep(time).await;
-        }
-        self.inner.prepare(spec).await
-    }
-    async fn run_script(
-        &self,
-        id: SandboxId,
-        script: &ScriptSpec,
-        events: mpsc::Sender<Event>,
-    ) -> Result<ScriptEnd, RuntimeError> {
-        assert!(!matches!(self.way, Way::Panics), "as asked for");
-        self.inner.run_script(id, script, events).await
-    }
-    async fn stop(&self, id: SandboxId) -> Result<(), RuntimeError> {
-        self.inner.stop(id).await
-    }
-    async fn save_image(&self, id: SandboxId) -> Result<SavedLayer, RuntimeError> {
-        self.inner.save_image(id).await
-    }
-    async fn destroy(&self, id: SandboxId) -> Result<(), RuntimeError> {
-        self.inner.destroy(id).await
-    }
-    async fn leftovers(&self) -> Result<Vec<Leftover>, RuntimeError> {
-        self.inner.leftovers().await
-    }
-    async fn reclaim(&self) -> Result<Vec<Leftover>, RuntimeError> {
-        self.inner.reclaim().await
-    }
-    fn state_dir(&self) -> PathBuf {
-        self.inner.state_dir()
-    }
-}
-
-fn odd(way: Way) -> Worker {
-    let inner = scripted([Scenario::passing()]);
-    let runtime = Arc::new(Odd {
-        inner: Arc::clone(&inner),
-        way,
-    });
-    Worker::with(Arc::default(), inner, runtime, config("w1"))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sandbox_that_takes_too_long_fails_the_run() {
-    let worker = odd(Way::Slow(Duration::from_secs(600)));
-    let run = worker.gateway.admit(plan("true\n"));
-    let outcome = worker.outcome(run).await;
-    assert_eq!(
-        outcome.failure_code,
-        Some(FailureCode::SandboxProvisionTimeout)
-    );
-    assert_eq!(
-        outcome.message,
-        "The sandbox was not ready within 120 seconds."
-    );
-    assert!(worker.runtime.calls().contains(&"destroy".to_owned()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancelling_while_the_sandbox_is_made_waits_for_it_and_removes_it() {
-    let worker = odd(Way::Slow(Duration::from_secs(10)));
-    let run = worker.gateway.admit(plan("true\n"));
-    worker
-        .until("it is claimed", |s| s.calls.contains(&"claim".to_owned()))
-        .await;
-    worker.gateway.cancel(run);
-    let outcome = worker.outcome(run).await;
-    assert_eq!(outcome.result, RunResult::Cancelled);
-    assert_eq!(outcome.phase, Phase::Provision);
-    assert_eq!(worker.runtime.living(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_panic_while_driving_releases_compute_and_gives_the_run_back() {
-    let worker = odd(Way::Panics);
-    worker.gateway.admit(plan("true\n"));
-    worker
-        .until("it is given back", |s| !s.given_back.is_empty())
-        .await;
-    assert_eq!(worker.gateway.state().given_back[0].reason, "worker_fault");
-    assert_eq!(worker.runtime.living(), 0);
 }

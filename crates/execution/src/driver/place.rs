@@ -86,8 +86,9 @@ impl Place {
         }
     }
 
-    pub(super) fn start(&mut self) {
-        self.started = true;
+    /// The script is reached. Answers whether that is news.
+    pub(super) fn start(&mut self) -> bool {
+        !std::mem::replace(&mut self.started, true)
     }
 
     pub(super) fn not_parsed(&mut self, line: u32) {

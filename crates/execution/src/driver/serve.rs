@@ -283,17 +283,20 @@ impl Pump {
         // Everything written before the record is in the pipes already: it belongs before it.
         self.take_waiting().await;
         match &record.kind {
+            // Once: what comes later is not from the driver.
             Kind::Started { token } => {
-                self.place.start();
-                self.send(Event::System {
-                    text: shell_note(&record),
-                })
-                .await;
+                if self.place.start() {
+                    self.send(Event::System {
+                        text: shell_note(&record),
+                    })
+                    .await;
+                }
                 self.acknowledge(token)?;
             }
             Kind::NotParsed { token } => {
-                self.place.start();
-                self.place.not_parsed(record.line);
+                if self.place.start() {
+                    self.place.not_parsed(record.line);
+                }
                 self.acknowledge(token)?;
             }
             Kind::Mark { token } => {

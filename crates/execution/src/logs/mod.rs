@@ -3,11 +3,13 @@
 //! A pure machine: events and times go in, batches of lines come out. It runs in the worker, so that nothing secret
 //! leaves it, and its memory is bounded whatever a script writes.
 
+mod limits;
 mod line;
 mod pipeline;
 mod tail;
 
-pub use pipeline::{Batch, Limits, Pipeline};
+pub use limits::Limits;
+pub use pipeline::{Batch, Pipeline};
 
 use std::sync::Arc;
 

@@ -3,53 +3,16 @@
 use std::{mem, time::Duration};
 
 use domain::{
-    limits::{LOG_LINE_MAX_BYTES, LOG_MAX_BYTES, STDERR_TAIL_MAX_BYTES},
     setup_run::{LogLine, Stream},
     timestamp::Timestamp,
 };
 
 use super::{
-    Redact,
+    Limits, Redact,
     line::{Change, LineReader},
     tail::{self, Tail},
 };
 use crate::runtime::Event;
-
-/// Sizes and times of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of text of the whole log.
-    pub log_bytes: u64,
-    /// Bytes of a line before it is cut into pieces.
-    pub line_bytes: usize,
-    /// Bytes of the end of stderr.
-    pub tail_bytes: usize,
-    /// After this an unfinished line is shown …
-    pub open_after: Duration,
-    /// … and then its newest text at most this often (a progress bar may be redrawn a thousand times a second).
-    pub update_after: Duration,
-    /// A batch is due when it has this many lines …
-    pub batch_lines: usize,
-    /// … or this many bytes …
-    pub batch_bytes: usize,
-    /// … or its first line has waited this long.
-    pub batch_age: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            log_bytes: LOG_MAX_BYTES,
-            line_bytes: LOG_LINE_MAX_BYTES,
-            tail_bytes: STDERR_TAIL_MAX_BYTES,
-            open_after: Duration::from_millis(250),
-            update_after: Duration::from_secs(1),
-            batch_lines: 200,
-            batch_bytes: 64 * 1024,
-            batch_age: Duration::from_millis(50),
-        }
-    }
-}
 
 /// Bytes that notes of ours may take beyond the limit, so that the end of a flooded log still says how the run went.
 const SYSTEM_RESERVE: u64 = 64 * 1024;
@@ -101,6 +64,8 @@ pub struct Pipeline {
     pending: Vec<LogLine>,
     pending_bytes: usize,
     pending_since: Option<Duration>,
+    /// When a batch was last taken.
+    taken_at: Option<Duration>,
 }
 
 impl Pipeline {
@@ -127,6 +92,7 @@ impl Pipeline {
             pending: Vec::new(),
             pending_bytes: 0,
             pending_since: None,
+            taken_at: None,
         }
     }
 
@@ -377,7 +343,7 @@ impl Pipeline {
             if self.is_full() {
                 Duration::ZERO
             } else {
-                since + self.limits.batch_age
+                self.batch_due(since)
             }
         });
         let open = [Stream::Stdout, Stream::Stderr]
@@ -446,12 +412,18 @@ impl Pipeline {
             || self.pending_bytes >= self.limits.batch_bytes
     }
 
+    fn batch_due(&self, since: Duration) -> Duration {
+        self.taken_at
+            .map_or(since, |taken| since.max(taken + self.limits.batch_age))
+    }
+
     /// A batch, if one is due.
     pub fn take_batch(&mut self, at: Duration) -> Option<Batch> {
         let since = self.pending_since?;
-        if !self.is_full() && since + self.limits.batch_age > at {
+        if !self.is_full() && self.batch_due(since) > at {
             return None;
         }
+        self.taken_at = Some(at);
         self.take_rest()
     }
 

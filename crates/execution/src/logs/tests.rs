@@ -374,6 +374,9 @@ fn a_line_without_end_costs_bounded_memory() {
 fn batches_are_due_by_count_size_and_age() {
     let mut pipeline = pipeline();
     pipeline.event(&out("a\n"), ms(1000));
+    assert_eq!(pipeline.due(), Some(ms(1000)));
+    assert_eq!(pipeline.take_batch(ms(1000)).unwrap().lines.len(), 1);
+    pipeline.event(&out("b\n"), ms(1010));
     assert_eq!(pipeline.due(), Some(ms(1050)));
     assert!(pipeline.take_batch(ms(1049)).is_none());
     assert_eq!(pipeline.take_batch(ms(1050)).unwrap().lines.len(), 1);
