@@ -32,6 +32,7 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
+    #[allow(clippy::disallowed_methods, reason = "this is the port")]
     fn now(&self) -> Timestamp {
         // A clock before 1970 reads as 1970: nothing is decided by it.
         let since = SystemTime::now()
@@ -66,6 +67,7 @@ impl worker::Time for SystemClock {
 pub struct SystemIds;
 
 impl Ids for SystemIds {
+    #[allow(clippy::disallowed_methods, reason = "this is the port")]
     fn next_uuid(&self) -> Uuid {
         Uuid::now_v7()
     }

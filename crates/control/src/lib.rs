@@ -23,6 +23,7 @@ pub mod members;
 mod passwords;
 pub mod ports;
 pub mod reconcilers;
+pub mod search;
 pub mod secret;
 pub mod setup_runs;
 pub mod staleness;

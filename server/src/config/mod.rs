@@ -332,7 +332,7 @@ fn runtime_kind(command: &Path) -> Result<RuntimeKind, Fatal> {
 
 fn parse_net(text: &str) -> Result<IpNet, Fatal> {
     text.parse::<IpNet>()
-        .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from))
+        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
         .map_err(|_| {
             Fatal::new(format!(
                 "The setting trusted_proxies holds {text:?}; use addresses such as 10.0.0.1 or 10.0.0.0/8."

@@ -154,3 +154,20 @@ fn a_database_url_with_a_password_is_never_repeated() {
     let database = parse_database("postgres://root:hunter2@db/x").unwrap();
     assert!(!format!("{database:?}").contains("hunter2"));
 }
+
+#[test]
+fn the_documented_file_is_read_and_every_key_is_in_it() {
+    let docs = include_str!("../../../docs/configuration.md");
+    let example = docs
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .unwrap();
+    let read = File::parse(example).unwrap();
+    // Every optional setting is shown: one that is missing from the example reads as `None`, or as empty.
+    let shown = format!("{read:?}");
+    assert!(
+        !shown.contains("None") && !shown.contains("[]") && !shown.contains("{}"),
+        "{shown}"
+    );
+}

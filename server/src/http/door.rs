@@ -10,7 +10,7 @@ use axum::{
 use control::ports::Ids;
 use http::{HeaderName, HeaderValue, header};
 
-use super::problem::Problem;
+use super::{metrics::Metrics, problem::Problem};
 
 /// The header that carries a request's id, both ways.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -19,12 +19,22 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(pub Arc<str>);
 
+/// What the layer needs.
+#[derive(Clone)]
+pub struct Door {
+    /// For requests without an id.
+    pub ids: Arc<dyn Ids>,
+    /// Counts answers.
+    pub metrics: Arc<Metrics>,
+}
+
 /// The layer.
-pub async fn door(State(ids): State<Arc<dyn Ids>>, mut request: Request, next: Next) -> Response {
+pub async fn door(State(door): State<Door>, mut request: Request, next: Next) -> Response {
     let start = Instant::now();
-    let id = request_id(&request, ids.as_ref());
+    let id = request_id(&request, door.ids.as_ref());
     request.extensions_mut().insert(id.clone());
     let method = request.method().clone();
+    let for_a_person = wants_page(&request);
     // The route's pattern, not the path: paths and queries may hold one-time tokens.
     let route = request
         .extensions()
@@ -35,7 +45,11 @@ pub async fn door(State(ids): State<Arc<dyn Ids>>, mut request: Request, next: N
 
     let problem = response.extensions_mut().remove::<Problem>();
     if let Some(problem) = &problem {
-        let rendered = problem.render(&id.0);
+        let rendered = if for_a_person {
+            problem.render_page(&id.0)
+        } else {
+            problem.render(&id.0)
+        };
         let allow = response.headers_mut().remove(header::ALLOW);
         let (mut parts, body) = rendered.into_parts();
         // Headers that inner layers set (security, organization) stay; the body and its kind are the error's.
@@ -54,6 +68,7 @@ pub async fn door(State(ids): State<Arc<dyn Ids>>, mut request: Request, next: N
     }
 
     let status = response.status().as_u16();
+    door.metrics.count(status, start.elapsed());
     let millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
     let route = route.as_deref().unwrap_or("-");
     let code = problem.as_ref().map_or("", |p| p.error.code.as_str());
@@ -73,6 +88,25 @@ pub async fn door(State(ids): State<Arc<dyn Ids>>, mut request: Request, next: N
         tracing::info!(request_id = %id.0, %method, route, status, millis, "request");
     }
     response
+}
+
+/// Whether a browser asks for a page of the console, rather than a program for an answer.
+fn wants_page(request: &Request) -> bool {
+    let path = request.uri().path();
+    let api = [
+        "/managed-agents",
+        "/groundwork",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+    ]
+    .iter()
+    .any(|tree| path.starts_with(tree));
+    !api && request
+        .headers()
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.contains("text/html"))
 }
 
 /// The caller's own id where it is harmless, else a new one.

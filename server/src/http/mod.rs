@@ -4,10 +4,12 @@ pub mod console_routes;
 pub mod door;
 pub mod health;
 pub mod limits;
+pub mod metrics;
 pub mod origin;
 pub mod problem;
 pub mod security;
 pub mod static_files;
+pub mod stopping;
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,6 +32,8 @@ pub struct AppState {
     pub control: Control,
     /// Ids, for requests.
     pub ids: Arc<dyn Ids>,
+    /// Counts answers.
+    pub metrics: Arc<metrics::Metrics>,
     /// Counts requests.
     pub limiter: Arc<RateLimiter>,
     /// Where requests may come from.
@@ -56,6 +60,7 @@ impl AppState {
         Self {
             control,
             ids,
+            metrics: Arc::default(),
             limiter: Arc::new(RateLimiter::new(
                 clock,
                 limits::Rate::new(limits.key_per_second, limits.key_burst),
@@ -82,6 +87,10 @@ impl FromRef<AppState> for LeptosOptions {
 pub fn router(state: AppState) -> Router {
     let console = console_routes::routes(&state)
         .layer(middleware::from_fn_with_state(
+            state.stop.clone(),
+            stopping::end_streams,
+        ))
+        .layer(middleware::from_fn_with_state(
             state.clone(),
             auth::console::authenticate,
         ))
@@ -93,6 +102,7 @@ pub fn router(state: AppState) -> Router {
     let probes = Router::new()
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz))
+        .route("/metrics", get(metrics::metrics))
         .method_not_allowed_fallback(problem::method_not_allowed);
     Router::new()
         .merge(console)
@@ -108,7 +118,10 @@ pub fn router(state: AppState) -> Router {
             origin::find_source,
         ))
         .layer(middleware::from_fn_with_state(
-            state.ids.clone(),
+            door::Door {
+                ids: state.ids.clone(),
+                metrics: state.metrics.clone(),
+            },
             door::door,
         ))
         .with_state(state)

@@ -4,7 +4,7 @@
 use axum::{
     Json,
     extract::Request,
-    response::{IntoResponse, Response},
+    response::{Html, IntoResponse, Response},
 };
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value};
@@ -80,6 +80,39 @@ impl Problem {
         }
         response
     }
+
+    /// The same for a person whose browser asked for a page, where no page of the console can say it.
+    pub fn render_page(&self, request_id: &str) -> Response {
+        let title = match self.status() {
+            StatusCode::TOO_MANY_REQUESTS => "Too many requests",
+            StatusCode::FORBIDDEN => "Not allowed",
+            StatusCode::PAYLOAD_TOO_LARGE => "Too large",
+            StatusCode::SERVICE_UNAVAILABLE => "Not ready right now",
+            _ => "Something went wrong",
+        };
+        let page = format!(
+            "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+             content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
+             <title>{title} · Groundwork</title></head><body><main><h1>{title}</h1><p>{}</p><p><a \
+             href=\"/environments\">Back to the console</a></p><p><small>Request {}</small></p></main></body></html>",
+            escape(&self.error.message),
+            escape(request_id),
+        );
+        let mut response = (self.status(), Html(page)).into_response();
+        if let Some(seconds) = self.error.retry_after {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 impl IntoResponse for Problem {

@@ -5,10 +5,14 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use control::Outcome;
+use control::{
+    Outcome,
+    search::{EnvironmentQuery, PAGE_MAX},
+};
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use wire::{
     console::{History, Staleness},
+    environments::EnvironmentSearch,
     managed_agents::{Deleted, Environment, EnvironmentList},
 };
 
@@ -78,6 +82,24 @@ pub async fn remove(
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
     Ok(Json(state.control.delete_environment(&ctx, id).await?))
+}
+
+/// Search, page by page.
+pub async fn search(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    query: Query,
+) -> Result<Json<EnvironmentSearch>, Problem> {
+    let query = query.only(&["query", "status", "limit", "cursor"])?;
+    let wanted = EnvironmentQuery {
+        text: query.text("query").unwrap_or_default().to_owned(),
+        status: query.text("status").map(str::to_owned),
+        limit: query.number("limit", 1, PAGE_MAX.into())?,
+        after: query.id("cursor")?,
+    };
+    Ok(Json(
+        state.control.search_environments(&ctx, &wanted).await?,
+    ))
 }
 
 /// Which fields differ from what was verified.

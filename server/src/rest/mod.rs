@@ -96,6 +96,11 @@ fn table() -> Vec<(Operation, MethodRouter<AppState>)> {
 
     add(
         "GET",
+        "/groundwork/v1/environments",
+        get(environments::search),
+    );
+    add(
+        "GET",
         "/groundwork/v1/environments/{environment_id}/staleness",
         get(environments::staleness),
     );

@@ -265,3 +265,34 @@ async fn session_ids_are_not_in_the_database() {
     }
     assert!(seen > 10_000, "the database was looked at");
 }
+
+#[tokio::test]
+async fn a_followed_run_is_let_go_when_the_server_stops() {
+    let doors = Doors::open().await;
+    let cookie = cookie_of(&doors, DEVELOPER).await;
+    let environment = doors.app.environment("One", "echo hi\n").await.to_string();
+    let run = doors
+        .app
+        .run(environment.parse().unwrap())
+        .await
+        .to_string();
+    let response = doors
+        .post("/fn/follow-run")
+        .form(&[
+            ("environment_id", &environment),
+            ("setup_run_id", &run),
+            ("after", "0"),
+        ])
+        .header("cookie", &cookie)
+        .open()
+        .await;
+    assert_eq!(response.status(), 200);
+    doors.stop.cancel();
+    tokio::time::timeout(
+        Duration::from_secs(20),
+        http_body_util::BodyExt::collect(response.into_body()),
+    )
+    .await
+    .expect("the stream ends")
+    .unwrap();
+}

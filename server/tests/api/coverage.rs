@@ -88,6 +88,7 @@ fn rest_rows() -> Vec<Row> {
             "",
             [401, 403, 409, 409],
         ),
+        row("GET /groundwork/v1/environments", "", READ),
         row(
             "GET /groundwork/v1/environments/{environment_id}/staleness",
             "",

@@ -403,3 +403,50 @@ async fn readiness_says_what_is_missing() {
     let after = doors.get("/readyz").send().await;
     assert_eq!(after.ok()["ready"], true);
 }
+
+#[tokio::test]
+async fn metrics_count_answers() {
+    let doors = Doors::open().await;
+    doors.get("/healthz").send().await.ok();
+    let metrics = doors.get("/metrics").send().await;
+    assert_eq!(
+        metrics.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
+    assert!(
+        metrics
+            .text
+            .contains("groundwork_http_answers_total{status=\"2xx\"} 1\n"),
+        "{}",
+        metrics.text
+    );
+}
+
+#[tokio::test]
+async fn a_person_whose_request_is_refused_at_the_door_sees_a_page() {
+    let doors = Doors::with(Setting {
+        address_rate: Rate::new(1, 1),
+        ..Setting::default()
+    })
+    .await;
+    let page = || {
+        doors
+            .get("/environments?query=%3Cscript%3E")
+            .header("accept", "text/html,*/*")
+            .send()
+    };
+    page().await;
+    let refused = page().await;
+    assert_eq!(refused.status, 429);
+    assert_eq!(
+        refused.header("content-type"),
+        Some("text/html; charset=utf-8")
+    );
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.text.contains("<h1>Too many requests</h1>"));
+    assert!(
+        refused
+            .text
+            .contains(refused.header("x-request-id").unwrap())
+    );
+}

@@ -1,6 +1,11 @@
 //! The HTTP doors in process: the router over a real SQLite database, a clock that tests move, and a worker that they
 //! play.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a helper that cannot go on ends the test"
+)]
+
 mod console;
 mod coverage;
 mod coverage_functions;

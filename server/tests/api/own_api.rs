@@ -232,6 +232,52 @@ async fn an_edit_shows_in_staleness_and_history_and_can_be_put_back() {
 }
 
 #[tokio::test]
+async fn environments_are_searched_page_by_page() {
+    let doors = Doors::open().await;
+    for n in 0..5 {
+        doors.app.environment(&format!("Web {n}"), "").await;
+    }
+    doors.app.environment("Data", "echo hi\n").await;
+    let search = |query: &str| {
+        let path = format!("/groundwork/v1/environments{query}");
+        let doors = &doors;
+        async move { doors.get(&path).bearer(&doors.user).send().await }
+    };
+    let names = |body: &serde_json::Value| -> Vec<String> {
+        body["environments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|e| e["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let mut seen = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = search(&format!("?query=wEb&limit=2{cursor}")).await.ok();
+        seen.extend(names(&page));
+        match page.get("next_cursor") {
+            Some(next) => cursor = format!("&cursor={}", next.as_str().unwrap()),
+            None => break,
+        }
+    }
+    assert_eq!(seen, ["Web 4", "Web 3", "Web 2", "Web 1", "Web 0"]);
+    assert_eq!(names(&search("?status=never").await.ok()), ["Data"]);
+    assert_eq!(names(&search("?status=stale").await.ok()), [""; 0]);
+    assert_eq!(names(&search("").await.ok()).len(), 6);
+    for (query, field) in [
+        ("?status=fine", "status"),
+        ("?limit=0", "limit"),
+        ("?limit=201", "limit"),
+        ("?cursor=x", "cursor"),
+        ("?name=x", "name"),
+    ] {
+        let details = search(query).await.refused(400, "invalid_request");
+        assert_eq!(details["field"], field, "{query}");
+    }
+}
+
+#[tokio::test]
 async fn administration_is_for_admins() {
     let doors = Doors::open().await;
     for path in ["members", "workers", "audit-events", "api-keys?all=true"] {

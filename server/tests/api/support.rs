@@ -87,6 +87,7 @@ impl Doors {
         let router = router(AppState {
             control: app.control.clone(),
             ids: Arc::new(TestIds::after_restart()),
+            metrics: Arc::default(),
             limiter: Arc::new(RateLimiter::new(
                 app.clock.clone(),
                 setting.key_rate,

@@ -1,5 +1,10 @@
 //! The built program: what ends it, in one sentence and with exit code 1, and what it leaves behind.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a helper that cannot go on ends the test"
+)]
+
 mod place;
 
 use std::{
