@@ -79,7 +79,7 @@ fn measure() -> Outcome<()> {
     for round in 0..=rounds {
         let (first, second) = (
             bare(&rootfs, dir.path(), round)?,
-            tokio.block_on(sandbox(&runtime))?,
+            tokio.block_on(sandbox(&runtime, 10))?,
         );
         let third = if has_podman {
             Some(with_podman(&rootfs)?)
@@ -100,6 +100,17 @@ fn measure() -> Outcome<()> {
     } else {
         row("podman run", &mut podman);
     }
+    let started = Instant::now();
+    let eight = tokio.block_on(futures::future::join_all(
+        (0..8).map(|_| sandbox(&runtime, 1)),
+    ));
+    // All of them first: a sandbox whose caller is gone would outlive its directory.
+    let eight = eight.into_iter().collect::<Outcome<Vec<_>>>()?;
+    let all = eight.into_iter().max().unwrap_or_default();
+    println!(
+        "eight at once, first output of the last {all:.1?}; all removed after {:.1?}",
+        started.elapsed()
+    );
     let limit = bare * 13 / 10 + Duration::from_millis(60);
     let verdict = if own <= limit { "met" } else { "MISSED" };
     println!("target, 1.3 x bare + 60 ms: {limit:.1?}: {verdict}");
@@ -197,14 +208,14 @@ fn with_podman(rootfs: &Path) -> Outcome<Duration> {
 }
 
 /// A whole sandbox of ours, as a setup run has it.
-async fn sandbox(runtime: &OciRuntime) -> Outcome<Duration> {
+async fn sandbox(runtime: &OciRuntime, disk_gi: u32) -> Outcome<Duration> {
     let spec = SandboxSpec {
         id: Id::from_uuid(uuid::Uuid::new_v4()),
         runner_image: IMAGE.into(),
         layers: Vec::new(),
         cpu_milli: 2_000,
         memory_mib: 4_096,
-        disk_gi: 10,
+        disk_gi,
         env_vars: BTreeMap::new(),
         network_policy: NetworkPolicy::no_access(),
         privileged: false,
