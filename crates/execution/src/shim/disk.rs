@@ -43,10 +43,6 @@ pub fn create(
     let file = make_image(image, bytes, reserve)?;
     let template = template(templates, bytes)?;
     copy_data(&template, &file).map_err(|error| failed("making the file system", &error))?;
-    let reserving = file
-        .try_clone()
-        .map_err(|error| failed("making the disk image", &error))?;
-    let reservation = Reservation(thread::spawn(move || allocate(&reserving, bytes)));
     let device = attach(&file).map_err(|error| failed("attaching the loop device", &error))?;
     fs::create_dir_all(target).map_err(|error| failed("making the mount point", &error))?;
     mount(
@@ -59,6 +55,10 @@ pub fn create(
         Some("errors=remount-ro,noinit_itable,barrier=0"),
     )
     .map_err(|error| failed("mounting the disk", &error.into()))?;
+    let reserving = file
+        .try_clone()
+        .map_err(|error| failed("making the disk image", &error))?;
+    let reservation = Reservation(thread::spawn(move || allocate(&reserving, bytes)));
     Ok(reservation)
 }
 
