@@ -71,7 +71,7 @@ pub(crate) fn failed(plan: &Plan, end: &ScriptEnd, log: &RunLog) -> RunOutcome {
         failed_line: end.failed_line,
         failed_command: &command,
         last_line: end.last_line,
-        last_line_seconds: end.last_line_for.as_secs(),
+        last_line_seconds: end.last_line_for.as_secs_f64().round() as u64,
         out_of_memory: end.out_of_memory,
         memory_mib: plan.memory_mib,
         disk_used: end.disk_used,

@@ -7,8 +7,10 @@ use domain::limits::{LOG_LINE_MAX_BYTES, LOG_MAX_BYTES, STDERR_TAIL_MAX_BYTES};
 /// Sizes and times of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of text of the whole log.
+    /// Bytes of the whole log, a newline for each line included.
     pub log_bytes: u64,
+    /// Lines of the whole log: short ones cost more than their bytes.
+    pub log_lines: u64,
     /// Bytes of a line before it is cut into pieces.
     pub line_bytes: usize,
     /// Bytes of the end of stderr.
@@ -29,6 +31,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             log_bytes: LOG_MAX_BYTES,
+            log_lines: 1_000_000,
             line_bytes: LOG_LINE_MAX_BYTES,
             tail_bytes: STDERR_TAIL_MAX_BYTES,
             open_after: Duration::from_millis(250),

@@ -14,8 +14,9 @@ use super::{
 };
 use crate::runtime::Event;
 
-/// Bytes that notes of ours may take beyond the limit, so that the end of a flooded log still says how the run went.
-const SYSTEM_RESERVE: u64 = 64 * 1024;
+/// Bytes and lines that notes of ours may take beyond the limits, so that the end of a flooded log still says how the run
+/// went.
+const SYSTEM_RESERVE: (u64, u64) = (64 * 1024, 1_000);
 
 /// Lines to be stored. The first may repeat the last one of the batch before, with another text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +85,7 @@ impl Pipeline {
             limits,
             next_seq,
             bytes,
-            truncated: bytes >= limits.log_bytes,
+            truncated: bytes >= limits.log_bytes || next_seq > limits.log_lines,
             script_line: None,
             stdout: Source::default(),
             stderr: Source::default(),
@@ -232,10 +233,12 @@ impl Pipeline {
         now: Duration,
     ) -> Option<LogLine> {
         self.close_shown(now);
-        let size = text.len() as u64;
+        let size = text.len() as u64 + 1;
         let ours = stream == Stream::System;
-        let reserve = if ours { SYSTEM_RESERVE } else { 0 };
-        if self.bytes + size > self.limits.log_bytes + reserve || (self.truncated && !ours) {
+        let (more_bytes, more_lines) = if ours { SYSTEM_RESERVE } else { (0, 0) };
+        let full = self.bytes + size > self.limits.log_bytes + more_bytes
+            || self.next_seq > self.limits.log_lines + more_lines;
+        if full || (self.truncated && !ours) {
             if !ours {
                 self.truncate(now);
             }
@@ -283,9 +286,14 @@ impl Pipeline {
         if !mem::replace(&mut self.truncated, true) {
             self.stdout.reader = LineReader::default();
             self.stdout.since = None;
-            let mib = self.limits.log_bytes as f64 / f64::from(1 << 20);
+            let limit = if self.next_seq > self.limits.log_lines {
+                format!("{} lines", self.limits.log_lines)
+            } else {
+                let mib = self.limits.log_bytes as f64 / f64::from(1 << 20);
+                format!("{mib} MiB")
+            };
             self.system(
-                &format!("The log has reached its limit of {mib} MiB: what follows is not kept. The run goes on."),
+                &format!("The log has reached its limit of {limit}: what follows is not kept. The run goes on."),
                 now,
             );
         }

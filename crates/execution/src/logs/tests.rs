@@ -331,7 +331,7 @@ fn long_lines_are_cut_into_pieces() {
 #[test]
 fn past_the_limit_the_beginning_is_kept_and_the_end_of_stderr_known() {
     let limits = Limits {
-        log_bytes: 100,
+        log_bytes: 110,
         ..Limits::default()
     };
     let mut pipeline = pipeline_with(Word("secret"), limits);
@@ -353,6 +353,21 @@ fn past_the_limit_the_beginning_is_kept_and_the_end_of_stderr_known() {
     let tail = pipeline.stderr_tail();
     assert!(tail.ends_with("first\nthe *** cause\nlast"), "{tail}");
     assert!(tail.len() <= limits.tail_bytes);
+}
+
+#[test]
+fn empty_lines_without_end_are_a_flood_too() {
+    let limits = Limits {
+        log_lines: 1_000,
+        ..Limits::default()
+    };
+    let mut pipeline = pipeline_with(NoRedaction, limits);
+    pipeline.event(&out("\n".repeat(5_000)), ms(0));
+    pipeline.system("Done.", ms(0));
+    let batch = pipeline.take_rest().unwrap();
+    assert!(batch.truncated);
+    assert_eq!(batch.lines.len(), 1_002);
+    assert!(batch.lines[1_000].text.contains("1000 lines"));
 }
 
 #[test]
