@@ -64,10 +64,6 @@ fn measure() -> Outcome<()> {
         store,
         (std::env::current_exe()?, vec!["shim".into()]),
     );
-    fs::set_permissions(
-        dir.path(),
-        std::os::unix::fs::PermissionsExt::from_mode(0o711),
-    )?;
     let runtime = OciRuntime::new(config)?;
     let tokio = tokio::runtime::Runtime::new()?;
 

@@ -2,7 +2,6 @@
 
 use std::{
     fs, io,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -95,11 +94,6 @@ pub fn checks(config: &OciConfig) -> Vec<Check> {
             kernel(),
             "Use Linux 5.19 or later (Debian 12 has 6.1).",
         ),
-        vital(
-            "state directory",
-            reachable(&config.state_dir),
-            "Put the data directory where every user may pass through: `chmod o+x` on each directory above it.",
-        ),
     ];
     checks.extend(trials(config));
     checks.push(vital(
@@ -165,18 +159,6 @@ fn kernel() -> Result<String, String> {
     } else {
         Err(release)
     }
-}
-
-/// A sandbox's root is another user on the host: it must be able to pass to its own directory.
-fn reachable(dir: &Path) -> Result<String, String> {
-    for above in dir.ancestors() {
-        match fs::metadata(above) {
-            Ok(meta) if meta.permissions().mode() & 0o001 != 0 => {}
-            Ok(_) => return Err(format!("{} is closed to other users", above.display())),
-            Err(error) => return Err(format!("{}: {error}", above.display())),
-        }
-    }
-    Ok(dir.display().to_string())
 }
 
 /// What is tried in a mount namespace of its own.

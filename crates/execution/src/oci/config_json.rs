@@ -43,6 +43,8 @@ pub struct Paths<'a> {
     pub root: &'a str,
     /// The control directory on the host.
     pub control: &'a str,
+    /// Our init on the host.
+    pub init: &'a str,
     /// First id of the sandbox's range.
     pub base: u32,
     /// How the machine has its cgroups.
@@ -118,7 +120,7 @@ fn mounts(plan: &Plan, paths: &Paths<'_>) -> Value {
          "options": ["nosuid", "nodev", "mode=755", "size=256m"]},
         {"destination": CONTROL_DIR, "type": "bind", "source": paths.control,
          "options": ["bind", "ro", "nosuid", "nodev"]},
-        {"destination": INIT, "type": "bind", "source": plan.init.to_string_lossy(),
+        {"destination": INIT, "type": "bind", "source": paths.init,
          "options": ["bind", "ro", "nosuid", "nodev"]},
     ])
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! <state>/bin/            our init, by content
-//! <state>/sandboxes/<id>/ lock, disk.img, bundle, control directory, mount points, shim.log
+//! <state>/sandboxes/<id>/ lock, disk.img, shim.log
 //! <state>/disks/          an empty file system of each size
 //! <state>/slots/          lock files that give out ranges of user ids
 //! <state>/runtime/        the OCI runtime's own state
@@ -75,8 +75,7 @@ impl RuntimeKind {
 /// How sandboxes are made on this machine.
 #[derive(Debug, Clone)]
 pub struct OciConfig {
-    /// Where everything of the sandboxes lies. Other users must be able to pass through it (mode 711), because a
-    /// sandbox's root is one of them.
+    /// Where everything of the sandboxes lies; nobody but root needs to reach it.
     pub state_dir: PathBuf,
     /// Runner images and saved layers.
     pub images: ImageStore,
@@ -175,16 +174,16 @@ impl OciRuntime {
     /// # Errors
     /// The state directory cannot be written.
     pub fn new(mut config: OciConfig) -> Result<Self, RuntimeError> {
-        make_dir(&config.state_dir, 0o711).map_err(other("making the state directory"))?;
+        make_dir(&config.state_dir, 0o700).map_err(other("making the state directory"))?;
         config.state_dir = config
             .state_dir
             .canonicalize()
             .map_err(other("finding the state directory"))?;
         for (name, mode) in [
-            ("sandboxes", 0o711),
+            ("sandboxes", 0o700),
             ("slots", 0o700),
             ("runtime", 0o700),
-            ("host-layers", 0o711),
+            ("host-layers", 0o700),
             ("bin", 0o755),
             ("disks", 0o700),
         ] {

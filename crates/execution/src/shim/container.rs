@@ -87,8 +87,8 @@ impl Container {
         base: u32,
         network: &Arc<Network>,
     ) -> Result<Self, RuntimeError> {
-        let bundle = plan.dir.join("bundle");
-        let control_dir = plan.dir.join("ctl");
+        let bundle = Path::new(super::VIEW).join("bundle");
+        let control_dir = Path::new(super::VIEW).join("ctl");
         fs::DirBuilder::new()
             .mode(0o700)
             .create(&bundle)
@@ -97,11 +97,14 @@ impl Container {
             .mode(0o755)
             .create(&control_dir)
             .map_err(other("making the control directory"))?;
+        let init = Path::new(super::VIEW).join("init");
+        fs::copy(&plan.init, &init).map_err(other("providing the init"))?;
         let config = config_json::build(
             plan,
             &Paths {
                 root: &root.to_string_lossy(),
                 control: &control_dir.to_string_lossy(),
+                init: &init.to_string_lossy(),
                 base,
                 cgroups: Kind::detect(),
             },

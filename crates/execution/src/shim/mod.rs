@@ -46,6 +46,10 @@ use crate::runtime::{Event, RuntimeError, ScriptSpec};
 
 /// Where the host's programs are looked for.
 pub const HOST_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where every shim keeps what the sandbox sees of the host and all mount points: a file system in memory, in the shim's
+/// own mount namespace. A sandbox's root is another user on the host, who may not be able to pass to the state directory;
+/// here nothing is above it but `/run`, and its mount table tells no path of the host's.
+pub const VIEW: &str = "/run/groundwork";
 /// Name of the lock file in a sandbox's directory that its shim holds.
 pub const LOCK: &str = "lock";
 /// Frames that may wait for the worker to read them; behind that, the script waits.
@@ -115,6 +119,15 @@ fn ground(plan: &Plan) -> Result<Ground, RuntimeError> {
         None::<&str>,
     )
     .map_err(|error| other("separating the mount namespace")(error.into()))?;
+    fs::create_dir_all(VIEW).map_err(other("making /run/groundwork"))?;
+    mount(
+        Some("tmpfs"),
+        VIEW,
+        Some("tmpfs"),
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+        Some("mode=755,size=16m"),
+    )
+    .map_err(|error| other("mounting /run/groundwork")(error.into()))?;
     if Kind::detect() == (Kind::V1 { hybrid: true }) {
         // crun refuses hybrid machines; in here this one is not hybrid any more.
         umount2("/sys/fs/cgroup/unified", MntFlags::MNT_DETACH)

@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    VIEW,
     container::Report,
     disk,
     sandbox::{End, Sandbox},
@@ -47,7 +48,7 @@ impl Sandbox {
     ) -> Result<ScriptEnd, RuntimeError> {
         let other =
             |what: &str, error: std::io::Error| RuntimeError::Other(format!("{what}: {error}"));
-        let control = driver::prepare(&self.plan.dir.join("ctl"), spec)
+        let control = driver::prepare(&Path::new(VIEW).join("ctl"), spec)
             .map_err(|error| other("writing the script", error))?;
         let [stdout, stderr] = match self
             .container
@@ -136,7 +137,7 @@ impl Sandbox {
         while let Ok(event) = self.egress.lock().await.try_recv() {
             announce(event, &sink).await;
         }
-        let (disk_used, disk_size) = disk::usage(&self.plan.dir.join("disk"));
+        let (disk_used, disk_size) = disk::usage(&self.disk());
         Ok(ScriptEnd {
             exit_code: end.exit_code,
             timed_out: end.stopped == Some(Stop::Timeout),

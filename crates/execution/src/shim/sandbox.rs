@@ -14,6 +14,7 @@ use nix::mount::{MntFlags, umount2};
 use tokio::sync::mpsc;
 
 use super::{
+    VIEW,
     cgroup::{Cgroup, Kind},
     container::Container,
     disk,
@@ -85,7 +86,7 @@ impl Sandbox {
         config.own_addresses.clone_from(&plan.own_addresses);
         let network =
             side(move || Network::create(config).map_err(failed("making the sandbox's network")));
-        let disk_dir = plan.dir.join("disk");
+        let disk_dir = Path::new(VIEW).join("disk");
         let image = plan.dir.join("disk.img");
         let (bytes, reserve) = (plan.disk_bytes, plan.disk_reserve);
         let (templates, target) = (plan.disk_templates.clone(), disk_dir.clone());
@@ -94,7 +95,7 @@ impl Sandbox {
         let mapping = side(move || Mapping::new(base).map_err(failed("making a user namespace")));
 
         let (mapping, reservation) = (mapping.await?, disk.await?);
-        let (points, layers) = (plan.dir.join("m"), plan.lowers.clone());
+        let (points, layers) = (Path::new(VIEW).join("m"), plan.lowers.clone());
         let root = side(move || {
             Root::assemble(&points, &layers, &disk_dir, &mapping, base)
                 .map_err(failed("assembling the root file system"))
@@ -149,7 +150,7 @@ impl Sandbox {
 
     /// Where the disk is mounted.
     pub fn disk(&self) -> PathBuf {
-        self.plan.dir.join("disk")
+        Path::new(VIEW).join("disk")
     }
 
     /// Takes the overlay apart, so that the upper does not change any more.
@@ -178,7 +179,7 @@ fn side<T: Send + 'static>(
 
 /// Unmounts a sandbox's disk; not mounted is fine.
 pub fn unmount_disk(dir: &Path) {
-    let disk = dir.join("disk");
+    let disk = Path::new(VIEW).join("disk");
     if disk.exists() && umount2(&disk, MntFlags::empty()).is_err() {
         let _ = umount2(&disk, MntFlags::MNT_DETACH);
     }

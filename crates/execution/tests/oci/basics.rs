@@ -227,7 +227,7 @@ async fn the_machine_passes_its_checks() {
         .filter(|check| check.state == execution::runtime::CheckState::Failed)
         .collect();
     assert!(failed.is_empty(), "{failed:?}");
-    assert!(checks.len() >= 11, "{checks:?}");
+    assert!(checks.len() >= 10, "{checks:?}");
     let bad = Bench::with(|config| config.runtime = "no-such-runtime".into());
     let checks = bad.runtime.check().await;
     let check = checks

@@ -70,7 +70,7 @@ impl Bench {
             OciConfig::new(dir.path().join("state"), ImageStore::new(dir.path()), shim);
         config.base_uid = 1_000_000_000;
         change(&mut config);
-        make_passable(dir.path());
+        close(dir.path());
         Self {
             runtime: OciRuntime::new(config).unwrap(),
             dir,
@@ -159,8 +159,9 @@ impl Bench {
     }
 }
 
-fn make_passable(dir: &Path) {
-    std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
+/// As a data directory in root's home is: nobody else can pass.
+fn close(dir: &Path) {
+    std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
 }
 
 pub fn new_id() -> SandboxId {
