@@ -429,9 +429,15 @@ fn DeleteDialog(
     let action = ServerAction::<DeleteEnvironment>::new();
     let open = RwSignal::new(false);
     let error = Signal::derive(move || action.value().get().and_then(Result::err));
-    Effect::new(move |_| open.set(deleting.with(Option::is_some)));
+    // The two follow each other; each is only told what it does not know, or they would go round for ever.
     Effect::new(move |_| {
-        if !open.get() {
+        let wanted = deleting.with(Option::is_some);
+        if open.get_untracked() != wanted {
+            open.set(wanted);
+        }
+    });
+    Effect::new(move |_| {
+        if !open.get() && deleting.with_untracked(Option::is_some) {
             deleting.set(None);
         }
     });
