@@ -3,9 +3,9 @@
 use std::{
     collections::HashMap,
     fs::File,
-    io,
+    io::{self, Read},
     os::unix::process::CommandExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -41,6 +41,9 @@ const EVENTS_WAITING: usize = 256;
 /// How long a shim may take to end after its socket. It kills, waits for the kernel, unmounts.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
+/// Most that is repeated of a shim's log, in bytes.
+const LOG_MAX: u64 = 4 * 1024;
+
 type Outcome = Result<Reply, RuntimeError>;
 
 /// What is shared with the reading task.
@@ -60,6 +63,7 @@ pub(super) struct Connection {
     write: tokio::sync::Mutex<Option<OwnedWriteHalf>>,
     next: AtomicU64,
     child: Mutex<Option<Child>>,
+    log: PathBuf,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -75,6 +79,7 @@ impl Connection {
     pub(super) fn open(config: &OciConfig, id: SandboxId, dir: &Path) -> io::Result<Self> {
         let (ours, theirs) = shim::socket_pair()?;
         let (program, args) = &config.shim_command;
+        let log = dir.join("shim.log");
         let mut command = Command::new(program);
         command
             .arg0(process_name(&config.state_dir, id))
@@ -84,7 +89,7 @@ impl Connection {
             .env("PATH", shim::HOST_PATH)
             .stdin(Stdio::from(theirs.try_clone()?))
             .stdout(Stdio::from(theirs))
-            .stderr(Stdio::from(File::create(dir.join("shim.log"))?));
+            .stderr(Stdio::from(File::create(&log)?));
         let child = command.spawn()?;
         ours.set_nonblocking(true)?;
         let (read, write) = UnixStream::from_std(ours)?.into_split();
@@ -100,6 +105,7 @@ impl Connection {
             write: Some(write).into(),
             next: AtomicU64::new(1),
             child: Some(child).into(),
+            log,
         })
     }
 
@@ -172,6 +178,15 @@ impl Connection {
         self.shared.flow.close();
     }
 
+    /// What the shim had to say, before its directory goes.
+    fn repeat_log(&self) {
+        let mut said = Vec::new();
+        let read = File::open(&self.log).and_then(|file| file.take(LOG_MAX).read_to_end(&mut said));
+        if read.is_ok() && !said.is_empty() {
+            tracing::warn!(log = %String::from_utf8_lossy(&said).trim(), "a shim's log");
+        }
+    }
+
     /// Ends the shim and with it the sandbox, and waits for it.
     pub(super) async fn close(&self) {
         self.let_events_flow();
@@ -187,6 +202,7 @@ impl Connection {
                 nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL);
             let _ = timeout(END_LIMIT, ended).await;
         }
+        self.repeat_log();
     }
 }
 

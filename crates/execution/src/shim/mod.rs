@@ -60,11 +60,16 @@ const EVENTS_WAITING: usize = 64;
 /// Runs a shim on the socket at descriptor 0, until the socket ends. Call it first thing in a process of its own, before
 /// any thread exists.
 pub fn main() -> ExitCode {
+    // Standard error is the sandbox's `shim.log`, which the worker repeats when the sandbox goes.
+    let _ = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .try_init();
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error is the sandbox's `shim.log`.
-            eprintln!("the shim failed: {error}");
+            tracing::error!(%error, "the shim failed");
             ExitCode::FAILURE
         }
     }
@@ -100,7 +105,8 @@ fn serve() -> io::Result<()> {
 fn lock(plan: &Plan) -> io::Result<Flock<fs::File>> {
     let file = fs::File::create(plan.dir.join(LOCK))?;
     fs::write(plan.dir.join(LOCK), std::process::id().to_string())?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error.into())
+    // Whoever looks for leftovers takes it for a moment.
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
 }
 
 /// What comes before any thread: the process's own mount namespace, and a range of ids.
