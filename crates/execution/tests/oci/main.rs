@@ -1,6 +1,8 @@
 //! Real sandboxes through the `oci` runtime. Needs root, `crun`, and the small runner image: `GROUNDWORK_TEST_IMAGES` names
 //! the directory that holds it (default `/var/lib/groundwork-test/images`).
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod support;
 #[path = "../common/driver_cases/mod.rs"]
 mod table;
