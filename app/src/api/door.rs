@@ -19,7 +19,10 @@ pub fn member() -> Result<AppContext, AppError> {
         redirect(&sign_in_path());
         let mut error = AppError(control::Error::unauthorized().into_api());
         name_request(&mut error.0, &app.ctx);
-        set_status(&error.0);
+        // A page's answer is the redirect itself; a script that called hears what is wrong.
+        if use_context::<Parts>().is_some_and(|parts| parts.method == Method::POST) {
+            set_status(&error.0);
+        }
         return Err(error);
     }
     Ok(app)

@@ -108,7 +108,7 @@ async fn catalogs_carry_a_validator_and_are_not_sent_twice() {
         "/managed-agents/v1/environment-templates",
     ] {
         let first = doors.get(path).bearer(&doors.user).send().await;
-        assert!(first.ok()["items"].is_array());
+        assert!(!first.ok()["items"].as_array().unwrap().is_empty());
         let tag = first.header("etag").unwrap().to_owned();
         assert!(tag.starts_with("W/\""), "{tag}");
         for known in [tag.clone(), format!("\"other\", {tag}"), "*".to_owned()] {
