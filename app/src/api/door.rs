@@ -34,17 +34,23 @@ pub fn member() -> Result<AppContext, AppError> {
 /// The use case's refusal or failure.
 pub fn answer<T>(ctx: &OpCtx, result: control::Result<T>) -> Result<T, AppError> {
     result.map_err(|error| {
-        let (code, status) = (error.code(), error.code().status());
-        if status >= 500 {
-            tracing::error!(request_id = %ctx.request_id, %code, chain = ?error.chain(), "server function failed");
-        } else {
-            tracing::info!(request_id = %ctx.request_id, %code, "server function refused");
-        }
-        let mut api = error.into_api();
-        name_request(&mut api, ctx);
-        set_status(&api);
-        AppError(api)
+        let error = refusal(ctx, error);
+        set_status(&error.0);
+        error
     })
+}
+
+/// The same for an error that does not make the whole answer one: nothing is set.
+pub fn refusal(ctx: &OpCtx, error: control::Error) -> AppError {
+    let code = error.code();
+    if code.status() >= 500 {
+        tracing::error!(request_id = %ctx.request_id, %code, chain = ?error.chain(), "server function failed");
+    } else {
+        tracing::info!(request_id = %ctx.request_id, %code, "server function refused");
+    }
+    let mut api = error.into_api();
+    name_request(&mut api, ctx);
+    AppError(api)
 }
 
 fn name_request(error: &mut ApiError, ctx: &OpCtx) {

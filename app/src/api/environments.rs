@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
 use server_fn::codec::{ByteStream, Streaming};
 use wire::{
-    console::{EnvironmentPage, EnvironmentsTable, NewEnvironmentPage, Sort},
+    console::{EnvironmentPage, EnvironmentsTable, NewEnvironmentPage, Sort, Validation},
     managed_agents::EnvironmentTemplate,
 };
 
@@ -208,6 +208,22 @@ pub async fn save_environment(
     Ok(saved)
 }
 
+/// What saving the form would do: fields that would be refused, and what happens to the verdict. Saves nothing.
+#[server(prefix = "/fn", endpoint = "check-environment")]
+pub async fn check_environment(
+    environment_id: EnvironmentId,
+    draft: Draft,
+) -> Result<Validation, AppError> {
+    use super::door;
+    let app = door::member()?;
+    let body = draft.update_body()?;
+    let checked = app
+        .control
+        .validate_environment(&app.ctx, Some(environment_id), &body)
+        .await;
+    door::answer(&app.ctx, checked)
+}
+
 /// Deletes an environment, and cancels its run in flight.
 #[server(name = DeleteEnvironment, prefix = "/fn", endpoint = "delete-environment")]
 pub async fn delete_environment(environment_id: EnvironmentId) -> Result<(), AppError> {
@@ -257,7 +273,11 @@ async fn test_if_asked(
     key: &str,
 ) -> Saved {
     let not_tested = if then == "test" {
-        super::setup_runs::start(app, id, key).await.err()
+        // A key of its own: it is another request than the save.
+        let started = super::setup_runs::start(app, id, &format!("{key}-test")).await;
+        started
+            .err()
+            .map(|error| super::door::refusal(&app.ctx, error))
     } else {
         None
     };

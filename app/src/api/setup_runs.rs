@@ -31,8 +31,9 @@ pub async fn test_setup(
     environment_id: EnvironmentId,
     key: String,
 ) -> Result<SetupRunId, AppError> {
-    let app = super::door::member()?;
-    start(&app, environment_id, &key).await
+    use super::door;
+    let app = door::member()?;
+    door::answer(&app.ctx, start(&app, environment_id, &key).await)
 }
 
 /// Asks for a run to be stopped.
@@ -122,15 +123,14 @@ pub(super) async fn start(
     app: &super::door::AppContext,
     environment_id: EnvironmentId,
     key: &str,
-) -> Result<SetupRunId, AppError> {
-    use super::door;
+) -> control::Result<SetupRunId> {
     let path = format!("console/environments/{environment_id}/setup-runs");
-    let keyed = door::answer(&app.ctx, control::Keyed::new(key, "POST", &path, "", b""))?;
+    let keyed = control::Keyed::new(key, "POST", &path, "", b"")?;
     let started = app
         .control
         .start_setup_run(&app.ctx, environment_id, Some(keyed))
-        .await;
-    door::answer(&app.ctx, started).map(|run| run.value.setup_run_id)
+        .await?;
+    Ok(started.value.setup_run_id)
 }
 
 /// The end of a run's log, for the server to render.

@@ -75,6 +75,8 @@ pub struct Draft {
     pub mounts: String,
     /// Metadata as JSON; empty: none.
     pub metadata: String,
+    /// `on`: metadata is saved, so that emptying the input clears it.
+    pub had_metadata: String,
     /// Setup script.
     pub script: String,
     /// Setup timeout, seconds; empty: the default.
@@ -143,8 +145,10 @@ impl Draft {
             metadata: environment
                 .metadata
                 .as_ref()
+                .filter(|metadata| !metadata.is_empty())
                 .map(pretty)
                 .unwrap_or_default(),
+            had_metadata: switch(environment.metadata.is_some()),
             script: environment.setup.script.clone(),
             setup_timeout: unless_zero(environment.setup.timeout_seconds.unwrap_or(0), |n| {
                 n.to_string()
@@ -157,6 +161,7 @@ impl Draft {
         let copy = Self::of(environment);
         Self {
             name: format!("{} (copy)", copy.name),
+            had_metadata: String::new(),
             ..copy
         }
     }
@@ -262,9 +267,13 @@ impl Draft {
     /// As [`Self::create_body`].
     pub fn update_body(&self) -> Result<Value, AppError> {
         let mut body = self.common()?;
-        // Clearing: the API has no null for metadata.
         if body.get("metadata").is_some_and(Value::is_null) {
-            body.insert("metadata".to_owned(), json!({}));
+            if is_on(&self.had_metadata) {
+                // The API has no null for metadata.
+                body.insert("metadata".to_owned(), json!({}));
+            } else {
+                body.remove("metadata");
+            }
         }
         Ok(Value::Object(body))
     }

@@ -63,8 +63,14 @@ fn empty_numbers_stand_for_defaults_and_empty_metadata_clears() {
         Ok(json!({"script": ""}))
     );
     assert_eq!(create.map(|b| b.get("metadata").cloned()), Ok(None));
-    let update = draft.update_body().map_err(|e| e.to_string());
-    assert_eq!(update.map(|b| b["metadata"].clone()), Ok(json!({})));
+    for (had, sent) in [("", None), ("on", Some(json!({})))] {
+        let draft = Draft {
+            had_metadata: had.to_owned(),
+            ..draft.clone()
+        };
+        let update = draft.update_body().map_err(|e| e.to_string());
+        assert_eq!(update.map(|b| b.get("metadata").cloned()), Ok(sent));
+    }
 }
 
 #[test]

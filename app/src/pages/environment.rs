@@ -5,7 +5,7 @@ use leptos::{ev, prelude::*};
 use leptos_router::hooks::{use_params_map, use_query_map};
 use wasm_bindgen::JsCast as _;
 use wire::{
-    console::{EnvironmentPage as EnvironmentFacts, Staleness},
+    console::{EnvironmentPage as EnvironmentFacts, Staleness, VerdictEffect},
     error::Code,
 };
 
@@ -14,7 +14,7 @@ use crate::{
         AppError,
         environments::{
             CreateEnvironment, CreatePage, DeleteEnvironment, EditPage, SaveEnvironment,
-            load_environment, load_new_environment,
+            check_environment, load_environment, load_new_environment,
         },
     },
     components::{
@@ -424,6 +424,7 @@ fn Edit(page: EditPage) -> impl IntoView {
                         {(!readonly)
                             .then(|| {
                                 view! {
+                                    <WhatSavingDoes environment_id=id inputs saved />
                                     <div class="save-bar">
                                         <span class="mr-auto text-sm text-ink-2" role="status">
                                             {move || {
@@ -462,6 +463,63 @@ fn Edit(page: EditPage) -> impl IntoView {
         </div>
     }
     .into_any()
+}
+
+/// Says before saving what the change does to the verdict.
+#[component]
+fn WhatSavingDoes(
+    environment_id: EnvironmentId,
+    inputs: Inputs,
+    saved: RwSignal<Draft>,
+) -> impl IntoView {
+    let effect: RwSignal<Option<VerdictEffect>> = RwSignal::new(None);
+    let asked = StoredValue::new(0_u64);
+    Effect::new(move |_| {
+        let draft = inputs.draft();
+        let is_dirty = saved.with(|saved| draft != *saved);
+        asked.update_value(|count| *count += 1);
+        let turn = asked.get_value();
+        if !is_dirty {
+            effect.set(None);
+            return;
+        }
+        // Asks once the typing pauses; only the newest answer counts.
+        set_timeout(
+            move || {
+                if asked.try_get_value() != Some(turn) {
+                    return;
+                }
+                leptos::task::spawn_local(async move {
+                    let checked = check_environment(environment_id, draft).await;
+                    if asked.try_get_value() == Some(turn) {
+                        effect.set(checked.ok().and_then(|checked| checked.effect));
+                    }
+                });
+            },
+            std::time::Duration::from_millis(700),
+        );
+    });
+    move || {
+        let (tone, text) = match effect.get()? {
+            VerdictEffect::BecomesStale => (
+                Tone::Warn,
+                "Saving makes the verdict stale: sessions cannot start until setup was tested again.",
+            ),
+            VerdictEffect::BecomesCurrent => (
+                Tone::Good,
+                "Saving brings back what was verified: the verdict counts again.",
+            ),
+            VerdictEffect::NeedsTest => (
+                Tone::Warn,
+                "Saving adds a setup script: it must be tested before sessions can start.",
+            ),
+            VerdictEffect::NothingToVerify => (
+                Tone::Info,
+                "Saving removes the setup script: there is nothing to verify, and sessions can start.",
+            ),
+        };
+        Some(view! { <div role="status"><Alert tone>{text}</Alert></div> })
+    }
 }
 
 /// The sentence for a test that did not start after a save without scripting; only the code travels in the address.

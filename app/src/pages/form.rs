@@ -28,6 +28,7 @@ pub fn Fields(
         <input type="hidden" name="draft[template]" prop:value=move || inputs.template.get() value=inputs.template.get_untracked() />
         <input type="hidden" name="draft[provider]" value=inputs.provider.get_untracked() />
         <input type="hidden" name="draft[placement]" value=inputs.placement.get_untracked() />
+        <input type="hidden" name="draft[had_metadata]" prop:value=move || inputs.had_metadata.get() value=inputs.had_metadata.get_untracked() />
         <section class="section">
             <div class="section-body pt-4">
                 <TextField

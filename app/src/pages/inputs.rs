@@ -70,6 +70,8 @@ inputs! {
     mounts,
     /// Metadata.
     metadata,
+    /// Whether metadata is saved.
+    had_metadata,
     /// Script.
     script,
     /// Timeout.
