@@ -134,6 +134,11 @@ pub fn all() -> Vec<Function> {
             [401, 403, 200, 409],
         ),
         function(
+            "/fn/check-environment",
+            &[ENVIRONMENT, ("draft[name]", "Covered")],
+            DEVELOPERS,
+        ),
+        function(
             "/fn/save-environment",
             &[
                 ENVIRONMENT,
