@@ -27,7 +27,7 @@ pub fn runtime(settings: &Settings, dir: &DataDir) -> Result<OciRuntime, Fatal> 
         ))
     })?;
     let mut config = OciConfig::new(
-        dir.path().join("sandboxes"),
+        dir.path().join("oci"),
         images(dir),
         (program, vec![OsString::from("shim")]),
     );

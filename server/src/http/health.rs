@@ -1,5 +1,7 @@
 //! Liveness and readiness, for whoever supervises the process.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     extract::State,
@@ -9,6 +11,9 @@ use http::StatusCode;
 use serde::Serialize;
 
 use super::AppState;
+
+/// How long a probe waits for the database.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// `{"status":"ok"}` while the process answers.
 pub async fn healthz() -> Json<serde_json::Value> {
@@ -25,9 +30,21 @@ struct Readiness {
     missing: Vec<&'static str>,
 }
 
+/// Readiness of this deployment. A database that hangs is one that does not answer: whoever supervises us does not wait
+/// as long as a request would.
+pub async fn found(state: &AppState) -> control::workers::Readiness {
+    tokio::time::timeout(ANSWER_WITHIN, state.control.readiness())
+        .await
+        .unwrap_or(control::workers::Readiness {
+            database: false,
+            worker: false,
+            runner_image: false,
+        })
+}
+
 /// `200` when setup runs can be done, else `503` and what is missing.
 pub async fn readyz(State(state): State<AppState>) -> Response {
-    let found = state.control.readiness().await;
+    let found = found(&state).await;
     let missing = [
         (
             found.database,

@@ -105,7 +105,7 @@ impl Metrics {
 
 /// `GET /metrics`
 pub async fn metrics(State(state): State<AppState>) -> Response {
-    let found = state.control.readiness().await;
+    let found = super::health::found(&state).await;
     let text = state.metrics.text(&[
         ("database", found.database),
         ("worker", found.worker),

@@ -405,6 +405,18 @@ async fn readiness_says_what_is_missing() {
 }
 
 #[tokio::test]
+async fn a_database_that_hangs_is_not_ready_rather_than_silent() {
+    let doors = Doors::open().await;
+    doors
+        .app
+        .store
+        .once(Moment::Before("ping"), std::future::pending);
+    let answer = doors.get("/readyz").send().await;
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.json()["database"], false);
+}
+
+#[tokio::test]
 async fn metrics_count_answers() {
     let doors = Doors::open().await;
     doors.get("/healthz").send().await.ok();
