@@ -19,6 +19,17 @@ pub struct MembersPage {
     pub invitations: Vec<InvitationItem>,
     /// The path of an invitation made by a plain form post; shown once.
     pub invited: Option<String>,
+    /// The server's time, microseconds since the epoch.
+    pub now_micros: i64,
+}
+
+/// The workers' page.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkersPage {
+    /// Newest first.
+    pub workers: Vec<WorkerItem>,
+    /// The server's time, microseconds since the epoch.
+    pub now_micros: i64,
 }
 
 /// Members and open invitations.
@@ -33,6 +44,7 @@ pub async fn load_members() -> Result<MembersPage, AppError> {
         members,
         invitations,
         invited,
+        now_micros: app.control.clock().now().micros(),
     })
 }
 
@@ -84,10 +96,14 @@ pub async fn remove_member(user_id: UserId) -> Result<(), AppError> {
 
 /// Workers, newest first.
 #[server(prefix = "/fn", endpoint = "workers")]
-pub async fn load_workers() -> Result<Vec<WorkerItem>, AppError> {
+pub async fn load_workers() -> Result<WorkersPage, AppError> {
     use super::door;
     let app = door::member()?;
-    door::answer(&app.ctx, app.control.workers(&app.ctx).await)
+    let workers = door::answer(&app.ctx, app.control.workers(&app.ctx).await)?;
+    Ok(WorkersPage {
+        workers,
+        now_micros: app.control.clock().now().micros(),
+    })
 }
 
 /// A page of the audit log, newest first.

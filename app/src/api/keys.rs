@@ -16,6 +16,8 @@ pub struct KeysPage {
     pub role: Role,
     /// The secret of a key made by a plain form post.
     pub made: Option<String>,
+    /// The server's time, microseconds since the epoch.
+    pub now_micros: i64,
 }
 
 /// Keys: one's own, or everyone's.
@@ -35,7 +37,12 @@ pub async fn load_keys(everyones: bool) -> Result<KeysPage, AppError> {
         _ => Role::User,
     };
     let made = app.session.take_note("key").await?;
-    Ok(KeysPage { keys, role, made })
+    Ok(KeysPage {
+        keys,
+        role,
+        made,
+        now_micros: app.control.clock().now().micros(),
+    })
 }
 
 /// Makes a key; the answer holds its secret, which is shown once.

@@ -183,8 +183,14 @@ pub fn Log(
                     let view = event.target();
                     let (top, height) = (f64::from(view.scroll_top()), f64::from(view.client_height()));
                     let left = f64::from(view.scroll_height()) - top - height;
+                    let (before, _) = seen.get_untracked();
                     seen.set((top, height));
-                    sticks.set(left < ROW * 1.5);
+                    // Lines may have come between the scrolling and this news of it: only going up lets go of the end.
+                    if left < ROW * 1.5 {
+                        sticks.set(true);
+                    } else if top < before - 1.0 {
+                        sticks.set(false);
+                    }
                 }
             >
                 {move || {

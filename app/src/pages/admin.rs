@@ -7,7 +7,7 @@ use wire::console::{AuditItem, WorkerItem};
 use crate::{
     api::admin::{load_audit, load_workers},
     components::{CopyId, Draw, Failure, Icon, Loading, PageHead, Sign, Tone},
-    live::now::{Ago, local_text},
+    live::now::{Ago, Now, local_text},
 };
 
 /// Workers.
@@ -19,7 +19,9 @@ pub fn WorkersPage() -> impl IntoView {
             {move || Suspend::new(async move {
                 match workers.await {
                     Err(error) => view! { <Failure error /> }.into_any(),
-                    Ok(workers) => {
+                    Ok(page) => {
+                        provide_context(Now::start(page.now_micros));
+                        let workers = page.workers;
                         view! {
                             <div class="page">
                                 <PageHead title="Workers" sub="The processes that run sandboxes." />

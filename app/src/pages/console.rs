@@ -34,7 +34,7 @@ pub fn Console() -> impl IntoView {
             "Skip to content"
         </a>
         <div class="shell">
-            <div class="topbar">
+            <header class="topbar">
                 <button
                     type="button"
                     class="button button-ghost button-icon"
@@ -44,14 +44,14 @@ pub fn Console() -> impl IntoView {
                     <Draw icon=Icon::Menu />
                 </button>
                 <Brand />
-            </div>
-            <div id="sidebar" class="sidebar" popover="auto">
+            </header>
+            <aside id="sidebar" class="sidebar" popover="auto" aria-label="Sidebar">
                 <Transition fallback=|| view! { <Brand /> }>
                     {move || Suspend::new(async move {
                         frame.await.ok().map(|frame| view! { <Sidebar frame shortcuts /> })
                     })}
                 </Transition>
-            </div>
+            </aside>
             <main id="main" tabindex="-1">
                 <Outlet />
             </main>

@@ -11,7 +11,7 @@ use crate::{
         Tone,
     },
     format,
-    live::now::Ago,
+    live::now::{Ago, Now},
     pages::account::Told,
 };
 
@@ -58,6 +58,7 @@ fn Listed(
     create: ServerAction<CreateKey>,
     revoke: ServerAction<RevokeKey>,
 ) -> impl IntoView {
+    provide_context(Now::start(page.now_micros));
     let made = page.made;
     let secret = Signal::derive(move || match create.value().get() {
         Some(Ok(secret)) => Some(secret),

@@ -10,11 +10,10 @@ use crate::{
         load_members,
     },
     components::{
-        Alert, Copy, Errors, Failure, Icon, Loading, PageHead, Select, Sign, Submit, TextField,
-        Tone,
+        Alert, Copy, Errors, Failure, Icon, Loading, PageHead, Select, Submit, TextField, Tone,
     },
     format,
-    live::now::{Ago, local_text},
+    live::now::{Ago, Now, local_text},
     pages::account::{Card, Told},
 };
 
@@ -56,6 +55,7 @@ fn Listed(
     change: ServerAction<ChangeRole>,
     remove: ServerAction<RemoveMember>,
 ) -> impl IntoView {
+    provide_context(Now::start(page.now_micros));
     let invitations = page.invitations;
     view! {
         <div class="page">
@@ -212,8 +212,8 @@ fn member_row(
                     <span class="font-medium break-words">
                         {if member.display_name.is_empty() { member.email.clone() } else { member.display_name.clone() }}
                     </span>
-                    {member.is_you.then(|| view! { <Sign tone=Tone::Plain text="you" /> })}
-                    {(!member.has_password).then(|| view! { <Sign tone=Tone::Plain text="API keys only" /> })}
+                    {member.is_you.then(|| view! { <span class="badge badge-plain">"you"</span> })}
+                    {(!member.has_password).then(|| view! { <span class="badge badge-plain">"API keys only"</span> })}
                 </span>
                 {(!member.display_name.is_empty()).then(|| view! { <span class="text-xs text-ink-3">{member.email}</span> })}
             </td>

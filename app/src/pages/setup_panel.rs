@@ -136,8 +136,17 @@ pub fn Run(
             }
         }));
     });
-    #[cfg(not(feature = "hydrate"))]
-    let _ = reload;
+    // The list below and the badge above follow the run from step to step.
+    Effect::new(move |before: Option<Status>| {
+        let status = state.run.with(|run| run.status);
+        if let (Some(before), Some(reload)) = (before, reload)
+            && before != status
+            && !status.is_terminal()
+        {
+            reload.run(());
+        }
+        status
+    });
     let cancel = ServerAction::<CancelRun>::new();
     let cancel_refused = Signal::derive(move || cancel.value().get().and_then(Result::err));
     let view = state.run;
@@ -335,7 +344,8 @@ fn Failed(run: RunView) -> impl IntoView {
         (Phase::Setup, _) => "The setup script failed.".to_owned(),
         _ => "The run failed outside of your script. Test setup once more before you change anything.".to_owned(),
     };
-    let exit = run.exit_code.map(|code| {
+    // Without a hint the sentence above names it already.
+    let exit = run.exit_code.filter(|_| run.hint.is_some()).map(|code| {
         if code == 124 {
             format!("Exit code {code}: it ran past its timeout.")
         } else {
