@@ -62,6 +62,8 @@ pub(super) struct From {
     pub(super) depth: u32,
     /// `set -e` was on.
     pub(super) errexit: bool,
+    /// `set -x` was on.
+    pub(super) xtrace: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,11 +85,14 @@ impl Record {
         let mut fields = text.splitn(9, '\t');
         let mut next = || fields.next();
         let (kind, argument) = (next()?, next()?);
+        let (pid, background) = (next()?.parse().ok()?, next()?.parse().ok());
+        let (depth, flags) = (next()?.parse().ok()?, next()?);
         let from = From {
-            pid: next()?.parse().ok()?,
-            background: next()?.parse().ok(),
-            depth: next()?.parse().ok()?,
-            errexit: next()?.contains('e'),
+            pid,
+            background,
+            depth,
+            errexit: flags.contains('e'),
+            xtrace: flags.contains('x'),
         };
         let (line, file, command) = (next()?.parse().ok()?, next()?, next()?);
         let token = || {

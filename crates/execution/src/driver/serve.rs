@@ -91,6 +91,7 @@ where
         announced: 0,
         sink,
         buffer: vec![0; CHUNK],
+        tracing: false,
     };
     let Stops {
         timeout,
@@ -208,6 +209,8 @@ struct Pump {
     announced: u32,
     sink: mpsc::Sender<Event>,
     buffer: Vec<u8>,
+    /// `set -x` was on at the last record.
+    tracing: bool,
 }
 
 impl Pump {
@@ -220,14 +223,10 @@ impl Pump {
         loop {
             tokio::select! {
                 n = self.out.read(&mut out), if self.out.open => {
-                    let n = n?;
-                    self.out.open = n > 0;
-                    self.output(Stream::Stdout, &out[..n]).await;
+                    self.stdout(&out[..n?]).await;
                 }
                 n = self.err.read(&mut err), if self.err.open => {
-                    let n = n?;
-                    self.err.open = n > 0;
-                    self.output(Stream::Stderr, &err[..n]).await;
+                    self.stderr(&err[..n?]).await;
                 }
                 n = read(&self.mark, &mut records) => {
                     let n = n?;
@@ -261,14 +260,10 @@ impl Pump {
             let quiet = deadline.min(Instant::now() + QUIET_AFTER_END);
             tokio::select! {
                 n = self.out.read(&mut out), if self.out.open => {
-                    let n = n?;
-                    self.out.open = n > 0;
-                    self.output(Stream::Stdout, &out[..n]).await;
+                    self.stdout(&out[..n?]).await;
                 }
                 n = self.err.read(&mut err), if self.err.open => {
-                    let n = n?;
-                    self.err.open = n > 0;
-                    self.output(Stream::Stderr, &err[..n]).await;
+                    self.stderr(&err[..n?]).await;
                 }
                 () = tokio::time::sleep_until(quiet) => break,
             }
@@ -282,6 +277,7 @@ impl Pump {
     async fn record(&mut self, record: Record) -> io::Result<()> {
         // Everything written before the record is in the pipes already: it belongs before it.
         self.take_waiting().await;
+        self.tracing = record.from.xtrace;
         match &record.kind {
             // Once: what comes later is not from the driver.
             Kind::Started { token } => {
@@ -318,35 +314,60 @@ impl Pump {
         }
     }
 
-    /// Reads as many bytes as are in the pipes now, and no more: somebody in the background may write for ever.
+    /// Reads as many bytes as are in the pipes now, and no more: somebody in the background may write for ever. In which
+    /// order the two streams of one statement were written cannot be known; a trace (`set -x`) comes before what it tells.
     async fn take_waiting(&mut self) {
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            let pipe = if stream == Stream::Stdout {
+        if self.tracing {
+            self.take_waiting_of(Stream::Stderr).await;
+        }
+        self.take_waiting_of(Stream::Stdout).await;
+        self.take_waiting_of(Stream::Stderr).await;
+    }
+
+    fn pipe(&self, stream: Stream) -> &Pipe {
+        if stream == Stream::Stdout {
+            &self.out
+        } else {
+            &self.err
+        }
+    }
+
+    async fn take_waiting_of(&mut self, stream: Stream) {
+        let mut left = self.pipe(stream).waiting();
+        while self.pipe(stream).open && left > 0 {
+            let size = left.min(self.buffer.len());
+            let source = if stream == Stream::Stdout {
                 &self.out
             } else {
                 &self.err
             };
-            let mut left = if pipe.open { pipe.waiting() } else { 0 };
-            while left > 0 {
-                let pipe = if stream == Stream::Stdout {
-                    &self.out
-                } else {
-                    &self.err
-                };
-                let size = left.min(self.buffer.len());
-                // Not through the readiness of tokio: that may lag behind, and here nothing may be missed.
-                match unistd::read(pipe.fd.as_fd(), &mut self.buffer[..size]) {
-                    Ok(0) => break,
-                    Ok(n) => {
-                        left -= n;
-                        let bytes = Bytes::copy_from_slice(&self.buffer[..n]);
-                        self.output_bytes(stream, bytes).await;
-                    }
-                    Err(Errno::EINTR) => {}
-                    Err(_) => break,
+            // Not through the readiness of tokio: that may lag behind, and here nothing may be missed.
+            match unistd::read(source.fd.as_fd(), &mut self.buffer[..size]) {
+                Ok(0) => break,
+                Ok(n) => {
+                    left -= n;
+                    let bytes = Bytes::copy_from_slice(&self.buffer[..n]);
+                    self.output_bytes(stream, bytes).await;
                 }
+                Err(Errno::EINTR) => {}
+                Err(_) => break,
             }
         }
+    }
+
+    /// Bytes of stdout that have been read.
+    async fn stdout(&mut self, bytes: &[u8]) {
+        self.out.open = !bytes.is_empty();
+        if self.tracing {
+            self.take_waiting_of(Stream::Stderr).await;
+        }
+        self.output(Stream::Stdout, bytes).await;
+    }
+
+    /// Bytes of stderr that have been read.
+    async fn stderr(&mut self, bytes: &[u8]) {
+        self.err.open = !bytes.is_empty();
+        self.output(Stream::Stderr, bytes).await;
     }
 
     async fn output(&mut self, stream: Stream, bytes: &[u8]) {

@@ -81,7 +81,8 @@ pub(super) fn shell_options() -> Vec<Case> {
             "#!/usr/bin/env bash\nset -euxo pipefail\necho hi\nfalse\n",
             1,
             4,
-        ),
+        )
+        .transcript("[2][3]++ echo hi\nhi\n[4]++ false\n"),
         case(
             "set -u with an empty default",
             "set -u\ntrue\n: \"${FOO}\"\n",
