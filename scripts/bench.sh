@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Measures what docs/benchmarks.md lists, side by side in one run. On an otherwise idle machine; quote ratios.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+cd "$root"
+[ "$(id -u)" = 0 ] || die "the measurements make real sandboxes, which needs root. Run: sudo -E make bench"
+"$root/scripts/deps.sh" build run test
+"$root/scripts/build.sh"
+export GROUNDWORK_TEST_IMAGES=${GROUNDWORK_TEST_IMAGES:-/var/lib/groundwork-test/images} GROUNDWORK_BIN=$bin
+say "$(nproc) cores, kernel $(uname -r), load $(cut -d' ' -f1 /proc/loadavg)"
+"$bin" --version
+for measure in start_latency save_speed log_throughput egress_throughput; do
+  say "$measure"
+  cargo run -q --release -p execution --example "$measure"
+done
+say "log intake of the store"
+cargo bench -q -p store --bench log_intake
+say "console"
+(cd end2end && npx playwright test --config bench.config.ts)
