@@ -35,7 +35,9 @@ export { expect };
 export function watch(page: Page, complaints: string[]): void {
   page.on('pageerror', (error) => complaints.push(`page error: ${error.message}`));
   page.on('console', (message) => {
-    if (message.type() === 'error' || /hydrat/i.test(message.text())) complaints.push(message.text());
+    // A refusal is an answer of ours; that the browser notes its status is no error of the page.
+    const refusal = /Failed to load resource: the server responded with a status of 4\d\d/.test(message.text());
+    if ((message.type() === 'error' && !refusal) || /hydrat/i.test(message.text())) complaints.push(message.text());
   });
 }
 
@@ -49,7 +51,7 @@ export async function signIn(page: Page, url: string, who = admin): Promise<void
 
 /** Waits until the page is alive: what it shows by then is what a reader can use. */
 export async function alive(page: Page): Promise<void> {
-  await page.waitForLoadState('networkidle');
+  await page.locator('body[data-alive]').waitFor({ state: 'attached' });
 }
 
 /** Creates an environment through the form and stays on its page. */

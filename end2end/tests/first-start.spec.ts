@@ -29,14 +29,15 @@ base('a first start leads from the printed link to a verified environment', asyn
     await page.getByRole('link', { name: /Base sandbox/ }).click();
     await expect(page).toHaveURL(/template=base-sandbox/);
     await alive(page);
-    await expect(page.getByLabel('Name', { exact: true })).toHaveValue(/\S/);
+    await expect(page.getByRole('heading', { name: 'Create environment' })).toBeVisible();
+    await page.getByLabel('Name', { exact: true }).fill('from base sandbox');
     await page.getByLabel('Setup script').fill('echo one\nfor i in 1 2 3; do\n  echo "step $i"\ndone\necho "made it" > /workspace/made\n');
     await page.getByRole('button', { name: 'Save and test setup' }).click();
     await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
     await expect(page.getByText('Setup verified.').first()).toBeVisible({ timeout: 60_000 });
     await expect(page.getByRole('region', { name: 'Setup test' }).getByText('step 3')).toBeVisible();
     await page.goto(`${groundwork.url}/environments`);
-    await expect(page.getByRole('row', { name: /Base sandbox/i }).getByText('Verified')).toBeVisible();
+    await expect(page.getByRole('row', { name: /from base sandbox/ }).getByText('Verified')).toBeVisible();
     expect(complaints).toEqual([]);
   } finally {
     await groundwork.remove();
