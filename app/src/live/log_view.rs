@@ -270,11 +270,11 @@ fn row(line: &LogLine, target: RwSignal<Option<u64>>, local: bool) -> impl IntoV
         let _ = local;
         format::time_utc(at)
     };
-    let mark = match (line.stream, line.line) {
-        (Stream::Marker, Some(number)) => format!("{number} $ "),
-        (Stream::Marker, None) => "$ ".to_owned(),
-        _ => String::new(),
-    };
+    // None rather than an empty text, which the server would render as a blank.
+    let mark = (line.stream == Stream::Marker).then(|| match line.line {
+        Some(number) => format!("{number} $ "),
+        None => "$ ".to_owned(),
+    });
     let said = match line.stream {
         Stream::Stderr => "stderr: ",
         Stream::Marker => "script line ",

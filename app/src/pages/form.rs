@@ -99,7 +99,7 @@ fn Permissions(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
     ]
     .into_iter()
     // What the deployment does not offer is not offered; what is saved is still shown as what it is.
-    .filter(|(word, _)| catalog.egress || *word == INTERNET_NONE || *word == saved)
+    .filter(|(word, _)| *word == saved || (!readonly && (catalog.egress || *word == INTERNET_NONE)))
     .collect();
     let summary = Signal::derive(move || {
         let access = match internet.get().as_str() {

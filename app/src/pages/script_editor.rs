@@ -54,7 +54,8 @@ pub fn ScriptEditor(
                 "Setup script"
             </label>
             <p class="field-hint" id="script-hint">
-                "Runs once on fresh compute, as the user sandbox, in a bash login shell with set -eo pipefail. One command per line: the first failing line ends the run. Press Escape, then Tab, to leave the editor."
+                "Runs once on fresh compute, as the user sandbox, in a bash login shell with set -eo pipefail. One command per line: the first failing line ends the run."
+                {(!readonly).then_some(" Press Escape, then Tab, to leave the editor.")}
             </p>
             <div class="editor" data-invalid=move || error.with(Option::is_some).to_string()>
                 <div class="editor-gutter" node_ref=gutter aria-hidden="true">
