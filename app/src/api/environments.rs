@@ -235,7 +235,10 @@ pub async fn delete_environment(environment_id: EnvironmentId) -> Result<(), App
             .delete_environment(&app.ctx, environment_id)
             .await,
     )?;
-    door::redirect(crate::links::ENVIRONMENTS);
+    // With scripting the page itself knows what to do: the table stays as it is.
+    if door::is_plain_form_post() {
+        door::redirect(crate::links::ENVIRONMENTS);
+    }
     Ok(())
 }
 

@@ -2,7 +2,10 @@
 
 use domain::ids::EnvironmentId;
 use leptos::{ev, prelude::*};
-use leptos_router::hooks::{use_params_map, use_query_map};
+use leptos_router::{
+    NavigateOptions,
+    hooks::{use_navigate, use_params_map, use_query_map},
+};
 use wasm_bindgen::JsCast as _;
 use wire::{
     console::{EnvironmentPage as EnvironmentFacts, Staleness, VerdictEffect},
@@ -664,6 +667,12 @@ pub fn DeletePage() -> impl IntoView {
     );
     let action = ServerAction::<DeleteEnvironment>::new();
     let error = Signal::derive(move || action.value().get().and_then(Result::err));
+    let navigate = use_navigate();
+    Effect::new(move |_| {
+        if matches!(action.value().get(), Some(Ok(()))) {
+            navigate(links::ENVIRONMENTS, NavigateOptions::default());
+        }
+    });
     view! {
         <Suspense fallback=Loading>
             {move || Suspend::new(async move {

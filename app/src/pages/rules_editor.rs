@@ -62,7 +62,7 @@ pub fn RulesEditor(
                     .get()
                     .then(|| {
                         // Only to run again when the text was changed from outside.
-                        lists.track();
+                        let _ = lists.get();
                         view! { <RuleList rules written readonly /> }
                     })
             }}
