@@ -24,7 +24,11 @@ pub fn PageHead(
     children: Option<Children>,
 ) -> impl IntoView {
     view! {
-        <Title text=move || format!("{} · Groundwork", title.get()) />
+        // The document's title is asked for once more when the page goes, and its signal may be gone by then.
+        <Title text=move || match title.try_get() {
+            Some(title) => format!("{title} · Groundwork"),
+            None => "Groundwork".to_owned(),
+        } />
         <header class="page-head">
             <div class="min-w-0">
                 {above

@@ -427,14 +427,20 @@ fn scroll_along(
         let Some(view) = node.get() else { return };
         // After the rows have their places.
         request_animation_frame(move || {
-            if let Some(line) = wanted.get_value() {
+            // The page may have gone meanwhile.
+            let (Some(wanted_line), Some(is_at_end)) =
+                (wanted.try_get_value(), sticks.try_get_untracked())
+            else {
+                return;
+            };
+            if let Some(line) = wanted_line {
                 if line <= known as u64 {
                     wanted.set_value(None);
                     let above = usize::try_from(line.saturating_sub(6)).unwrap_or(0);
                     #[allow(clippy::cast_possible_truncation, reason = "pixels of a log fit")]
                     view.set_scroll_top(pixels(above) as i32);
                 }
-            } else if sticks.get_untracked() {
+            } else if is_at_end {
                 view.set_scroll_top(view.scroll_height());
             }
             seen.set((
