@@ -48,8 +48,9 @@ pub struct File {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sandbox {
-    /// Files with certificates (PEM) that sandboxes trust besides their image's.
-    pub ca_certificates: Vec<PathBuf>,
+    /// Files with certificates (PEM) that sandboxes trust besides their image's; those that this machine's operator
+    /// added to the machine, unless given.
+    pub ca_certificates: Option<Vec<PathBuf>>,
     /// Lines for apt's configuration.
     pub apt_conf: String,
     /// Variables of every process; an environment's own win.

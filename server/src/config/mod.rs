@@ -233,7 +233,11 @@ impl Settings {
             runtime_kind: runtime_kind(&runtime)?,
             runtime,
             sandbox: HostSettings {
-                ca_certificates: file.sandbox.ca_certificates.clone(),
+                ca_certificates: file
+                    .sandbox
+                    .ca_certificates
+                    .clone()
+                    .unwrap_or_else(|| machine_certificates(Path::new(MACHINE_CERTIFICATES))),
                 apt_conf: file.sandbox.apt_conf.clone(),
                 env: file.sandbox.env.clone(),
                 files: file.sandbox.files.clone(),
@@ -382,3 +386,19 @@ fn parse_database(url: &str) -> Result<Database, Fatal> {
 
 #[cfg(test)]
 mod tests;
+
+/// Where Debian's `update-ca-certificates` finds what an operator added.
+const MACHINE_CERTIFICATES: &str = "/usr/local/share/ca-certificates";
+
+/// The certificates that this machine's operator trusts: behind an inspecting proxy no sandbox could fetch anything
+/// without them.
+fn machine_certificates(directory: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|end| end == "crt") && path.is_file())
+        .collect();
+    found.sort();
+    found
+}

@@ -171,3 +171,14 @@ fn the_documented_file_is_read_and_every_key_is_in_it() {
         "{shown}"
     );
 }
+
+#[test]
+fn the_machines_own_certificates_are_trusted_unless_others_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["b.crt", "a.crt", "note.txt"] {
+        std::fs::write(dir.path().join(name), "x").unwrap();
+    }
+    let names: Vec<_> = machine_certificates(dir.path());
+    assert_eq!(names, [dir.path().join("a.crt"), dir.path().join("b.crt")]);
+    assert!(machine_certificates(&dir.path().join("missing")).is_empty());
+}
