@@ -33,11 +33,15 @@ export const test = base.extend<{ complaints: string[] }, { groundwork: Groundwo
 export { expect };
 
 export function watch(page: Page, complaints: string[]): void {
-  page.on('pageerror', (error) => complaints.push(`page error: ${error.message}`));
+  page.on('pageerror', (error) => {
+    // How Chromium tells that a live stream was cut: the story left the page, or stopped the server.
+    if (error.message !== 'network error') complaints.push(`page error: ${error.message}`);
+  });
   page.on('console', (message) => {
     // A refusal is an answer of ours; that the browser notes its status is no error of the page.
     const refusal = /Failed to load resource: the server responded with a status of 4\d\d/.test(message.text());
-    if ((message.type() === 'error' && !refusal) || /hydrat/i.test(message.text())) complaints.push(message.text());
+    const cut = /TypeError: network error|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_REFUSED/.test(message.text());
+    if ((message.type() === 'error' && !refusal && !cut) || /hydrat/i.test(message.text())) complaints.push(message.text());
   });
 }
 

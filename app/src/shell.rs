@@ -50,8 +50,6 @@ pub fn App() -> impl IntoView {
             let _ = body.set_attribute("data-alive", "");
         }
     });
-    #[cfg(feature = "hydrate")]
-    crate::live::stream::quiet_ended_streams();
     view! {
         <Title text="Groundwork" />
         <Router>

@@ -34,7 +34,7 @@ test('a failing script names its line, its command and the fix', async ({ page, 
   const result = page.getByRole('region', { name: panel });
   await expect(result.getByText('failed on line 4')).toBeVisible({ timeout: 60_000 });
   await expect(result.getByLabel('Failing command')).toHaveText('frobnicate --hard');
-  await expect(result.getByText('Exit code 127')).toBeVisible();
+  await expect(result.getByText('Exit code 127').first()).toBeVisible();
   await expect(result.getByText(/frobnicate.*(install|path)/i).first()).toBeVisible();
   await expect(result.getByText('never', { exact: true })).toHaveCount(0);
   await accessible(page);
@@ -59,7 +59,7 @@ test('cancelling ends the run and records nothing', async ({ page, groundwork })
 test('a script past its timeout is ended with 124', async ({ page, groundwork }) => {
   await createEnvironment(page, groundwork.url, { name: 'slow', script: 'echo on\nsleep 300', timeout: 10, test: true });
   const result = page.getByRole('region', { name: panel });
-  await expect(result.getByText('Exit code 124')).toBeVisible({ timeout: 60_000 });
+  await expect(result.getByText('Exit code 124').first()).toBeVisible({ timeout: 60_000 });
   await expect(result.getByText('failed on line 2')).toBeVisible();
 });
 

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Height of a row in CSS pixels: `--log-row`.
-const ROW: f64 = 20.0;
+const ROW: f64 = 24.0;
 /// Rows kept above and below what is seen.
 const MARGIN: usize = 30;
 

@@ -46,23 +46,6 @@ pub async fn read<T: DeserializeOwned>(
     }
 }
 
-/// Keeps broken streams out of the browser's console. One that breaks is told twice: to its reader, who copes, and as a
-/// rejected promise of the reader that is let go, which nobody can wait for.
-pub fn quiet_ended_streams() {
-    use leptos::prelude::window_event_listener_untyped;
-    use wasm_bindgen::JsValue;
-    // Listens as long as the page lives.
-    let _ = window_event_listener_untyped("unhandledrejection", |event| {
-        let property =
-            |of: &JsValue, name: &str| js_sys::Reflect::get(of, &JsValue::from_str(name)).ok();
-        let message =
-            property(&event, "reason").and_then(|reason| property(&reason, "message")?.as_string());
-        if message.as_deref() == Some("network error") {
-            event.prevent_default();
-        }
-    });
-}
-
 /// Waits.
 pub async fn pause(milliseconds: u32) {
     TimeoutFuture::new(milliseconds).await;
