@@ -63,6 +63,7 @@ fn access_note(policy: &NetworkPolicy) -> String {
     match policy {
         NetworkPolicy::Unrestricted => "internet access to every host".to_owned(),
         NetworkPolicy::Rules(_) if policy.is_closed() => "no internet access".to_owned(),
+        NetworkPolicy::Rules(rules) if rules.len() == 1 => "internet access by 1 rule".to_owned(),
         NetworkPolicy::Rules(rules) => format!("internet access by {} rules", rules.len()),
     }
 }
