@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 #[path = "../tests/common/mod.rs"]
-#[allow(dead_code)]
 mod common;
 #[path = "../tests/conformance/fixture.rs"]
 #[allow(dead_code, missing_docs)]
