@@ -1,5 +1,7 @@
 //! Addresses: dialled as such, and those that names resolve to. Needs root and nftables.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod lab;
 
 use std::{

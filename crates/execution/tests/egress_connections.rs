@@ -1,5 +1,7 @@
 //! Connections through the gateway, and every other way out. Needs root and nftables.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod lab;
 
 use std::{

@@ -1,5 +1,7 @@
 //! What a client says inside a connection: the TLS server name, and the Host of HTTP. Needs root and nftables.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod lab;
 
 use std::{

@@ -1,5 +1,7 @@
 //! The sandbox's only name server. Needs root and nftables.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod lab;
 
 use domain::network_policy::NetworkPolicy;

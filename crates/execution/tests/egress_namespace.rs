@@ -1,5 +1,7 @@
 //! The namespace without anything that answers: closed from its first moment. Needs root and nftables.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::{
     io::ErrorKind,
     net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
