@@ -371,10 +371,8 @@ pub fn focus_first_error() {
     use wasm_bindgen::JsCast as _;
     // After the messages were put in place.
     request_animation_frame(|| {
-        let found = document()
-            .query_selector("[aria-invalid=\"true\"], [data-error-summary]")
-            .ok()
-            .flatten();
+        let find = |selector| document().query_selector(selector).ok().flatten();
+        let found = find("[aria-invalid=\"true\"]").or_else(|| find("[data-refusal]"));
         let Some(element) =
             found.and_then(|element| element.dyn_into::<web_sys::HtmlElement>().ok())
         else {

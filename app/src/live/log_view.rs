@@ -5,7 +5,10 @@ use domain::setup_run::{LogLine, Stream};
 use leptos::{html, prelude::*};
 use wire::console::{LogView as LogFacts, RunView};
 
-use super::follow::{Follower, Link};
+use super::{
+    follow::{Follower, Link},
+    log_actions::{download, link_to_line, to_end},
+};
 use crate::{
     ansi,
     components::{Draw, Icon, basics::alive},
@@ -45,6 +48,17 @@ impl LogState {
             }),
             run: RwSignal::new(run),
         }
+    }
+
+    /// The log as plain text.
+    fn text(self) -> String {
+        self.follower.with_value(|follower| {
+            follower
+                .lines()
+                .iter()
+                .map(|line| ansi::plain(&line.text) + "\n")
+                .collect()
+        })
     }
 
     fn lines_known(self) -> usize {
@@ -179,6 +193,7 @@ pub fn Log(
                 tabindex="0"
                 role="region"
                 aria-label="Log"
+                on:click=|event| link_to_line(&event)
                 on:scroll:target=move |event| {
                     let view = event.target();
                     let (top, height) = (f64::from(view.scroll_top()), f64::from(view.client_height()));
@@ -282,9 +297,10 @@ fn row(line: &LogLine, target: RwSignal<Option<u64>>, local: bool) -> impl IntoV
     };
     view! {
         <div class=class class:log-row-target=move || target.get() == Some(seq) id=format!("L{seq}")>
-            <a class="log-no" href=format!("#L{seq}") rel="external" aria-label=format!("Line {seq}")>
+            // No link: a hundred tab stops would help nobody. The click is the log's.
+            <span class="log-no" data-line=seq title="Link to this line">
                 {seq}
-            </a>
+            </span>
             <span class="log-at">{time}</span>
             <span>
                 {(!said.is_empty()).then(|| view! { <span class="visually-hidden">{said}</span> })}
@@ -370,27 +386,28 @@ fn Bar(state: LogState, sticks: RwSignal<bool>, view_node: NodeRef<html::Div>) -
                     class="button button-ghost button-small"
                     hidden=move || !alive.get()
                     on:click=move |_| {
-                        let text: String = state
-                            .follower
-                            .with_value(|follower| {
-                                follower.lines().iter().map(|line| ansi::plain(&line.text) + "\n").collect()
-                            });
-                        crate::components::basics::copy_text(&text);
+crate::components::basics::copy_text(&state.text());
                     }
                 >
                     <Draw icon=Icon::Copy />
                     "Copy"
                 </button>
+                <button
+                    type="button"
+                    class="button button-ghost button-small"
+                    hidden=move || !alive.get()
+                    on:click=move |_| {
+                        let name = state.run.with_untracked(|run| format!("setup-run-{}.txt", run.short_id));
+                        download(&name, &state.text());
+                    }
+                >
+                    <Draw icon=Icon::Download />
+                    "Download"
+                </button>
             </span>
         </div>
     }
     .into_any()
-}
-
-fn to_end(node: NodeRef<html::Div>) {
-    if let Some(view) = node.get_untracked() {
-        view.set_scroll_top(view.scroll_height());
-    }
 }
 
 /// Keeps the end in view unless one scrolled up, and brings the line that the address names into view.

@@ -3,29 +3,23 @@
 use std::collections::HashMap;
 
 use domain::ids::EnvironmentId;
-use leptos::{html, prelude::*};
+use leptos::prelude::*;
 use leptos_meta::Title;
 use leptos_router::{
     NavigateOptions,
     hooks::{use_navigate, use_query_map},
 };
-use wire::{
-    console::{EnvironmentItem, Sort, SortBy, TableNews},
-    managed_agents::EnvironmentTemplate,
-};
+use wire::console::{EnvironmentItem, Sort, SortBy, TableNews};
 
 use crate::{
     api::{
-        AppError,
-        environments::{DeleteEnvironment, TablePage, follow_environments, load_environments},
+        environments::{TablePage, follow_environments, load_environments},
         setup_runs::TestSetup,
     },
-    components::{
-        Alert, CopyId, Dialog, Draw, Failure, Icon, Loading, Menu, SetupBadgeView, Submit, Tone,
-        field::bind_input,
-    },
+    components::{CopyId, Draw, Failure, Icon, Loading, Menu, SetupBadgeView},
     links,
     live::now::{Ago, Now},
+    pages::table_parts::{DeleteDialog, Heading, NotStarted, Nothing, Search},
 };
 
 /// Rows that are shown before one asks for more.
@@ -66,16 +60,6 @@ fn read_sort(by: Option<&str>, order: Option<&str>) -> Sort {
     Sort {
         by,
         ascending: order == Some("up"),
-    }
-}
-
-const fn sort_word(by: SortBy) -> &'static str {
-    match by {
-        SortBy::Updated => "updated",
-        SortBy::Created => "created",
-        SortBy::Name => "name",
-        SortBy::Resources => "resources",
-        SortBy::Setup => "setup",
     }
 }
 
@@ -231,100 +215,6 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
 }
 
 #[component]
-fn Search(text: RwSignal<String>, sort: Sort) -> impl IntoView {
-    let node: NodeRef<html::Input> = NodeRef::new();
-    bind_input(node, text);
-    let navigate = use_navigate();
-    let address = move || {
-        let mut parts: Vec<String> = Vec::new();
-        let text = text.get_untracked();
-        if !text.trim().is_empty() {
-            parts.push(format!("query={}", links::encode(text.trim())));
-        }
-        if sort != Sort::default() {
-            parts.push(format!("sort={}", sort_word(sort.by)));
-            if sort.ascending {
-                parts.push("order=up".to_owned());
-            }
-        }
-        if parts.is_empty() {
-            links::ENVIRONMENTS.to_owned()
-        } else {
-            format!("{}?{}", links::ENVIRONMENTS, parts.join("&"))
-        }
-    };
-    view! {
-        <form method="get" action=links::ENVIRONMENTS role="search" class="max-w-md">
-            <div class="input-wrap">
-                <Draw icon=Icon::Search />
-                <input
-                    node_ref=node
-                    id="search"
-                    class="input"
-                    type="search"
-                    name="query"
-                    value=text.get_untracked()
-                    placeholder="Search by name or ID"
-                    aria-label="Search environments by name or ID"
-                    autocomplete="off"
-                    on:input:target=move |event| {
-                        text.set(event.target().value());
-                        navigate(
-                            &address(),
-                            NavigateOptions {
-                                replace: true,
-                                scroll: false,
-                                ..NavigateOptions::default()
-                            },
-                        );
-                    }
-                />
-                <kbd class="kbd" aria-hidden="true">
-                    "/"
-                </kbd>
-            </div>
-        </form>
-    }
-    .into_any()
-}
-
-#[component]
-fn Heading(label: &'static str, by: SortBy, sort: Sort, text: RwSignal<String>) -> impl IntoView {
-    let active = sort.by == by;
-    // Names and sizes read best from the small end, times from the new end.
-    let first_up = !matches!(by, SortBy::Updated | SortBy::Created);
-    let up = if active { !sort.ascending } else { first_up };
-    let icon = match (active, sort.ascending) {
-        (false, _) => Icon::ArrowUpDown,
-        (true, true) => Icon::ArrowUp,
-        (true, false) => Icon::ArrowDown,
-    };
-    let href = move || {
-        format!(
-            "{}?sort={}{}{}",
-            links::ENVIRONMENTS,
-            sort_word(by),
-            if up { "&order=up" } else { "" },
-            text.with(|text| {
-                if text.is_empty() {
-                    String::new()
-                } else {
-                    format!("&query={}", links::encode(text))
-                }
-            })
-        )
-    };
-    view! {
-        <th scope="col" aria-sort=active.then_some(if sort.ascending { "ascending" } else { "descending" })>
-            <a class="table-sort" href=href>
-                {label}
-                <Draw icon />
-            </a>
-        </th>
-    }
-}
-
-#[component]
 fn Row(
     item: EnvironmentItem,
     may_change: bool,
@@ -410,153 +300,6 @@ fn Row(
         </tr>
     }
     .into_any()
-}
-
-#[component]
-fn NotStarted(error: AppError) -> impl IntoView {
-    view! {
-        <Alert tone=Tone::Bad title="The setup test did not start." urgent=true>
-            {error.to_string()}
-        </Alert>
-    }
-}
-
-#[component]
-fn DeleteDialog(
-    deleting: RwSignal<Option<EnvironmentItem>>,
-    rows: RwSignal<Vec<EnvironmentItem>>,
-) -> impl IntoView {
-    let action = ServerAction::<DeleteEnvironment>::new();
-    let open = RwSignal::new(false);
-    let error = Signal::derive(move || action.value().get().and_then(Result::err));
-    // The two follow each other; each is only told what it does not know, or they would go round for ever.
-    Effect::new(move |_| {
-        let wanted = deleting.with(Option::is_some);
-        if open.get_untracked() != wanted {
-            open.set(wanted);
-        }
-    });
-    Effect::new(move |_| {
-        if !open.get() && deleting.with_untracked(Option::is_some) {
-            deleting.set(None);
-        }
-    });
-    Effect::new(move |_| {
-        if matches!(action.value().get(), Some(Ok(())))
-            && let Some(gone) = deleting.get_untracked()
-        {
-            rows.update(|rows| rows.retain(|row| row.environment_id != gone.environment_id));
-            deleting.set(None);
-        }
-    });
-    view! {
-        <Dialog open title="Delete environment" heading_id="delete-title">
-            {move || {
-                deleting
-                    .get()
-                    .map(|item| {
-                        view! {
-                            <ActionForm action>
-                                <input type="hidden" name="environment_id" value=item.environment_id.to_string() />
-                                <div class="dialog-body">
-                                    <p>
-                                        "Delete " <strong class="break-words">{item.name.clone()}</strong>
-                                        "? New sessions cannot use it any more, and there is no way back."
-                                    </p>
-                                    {item
-                                        .active_setup_run_id
-                                        .is_some()
-                                        .then(|| {
-                                            view! {
-                                                <Alert tone=Tone::Warn>
-                                                    "A setup test is running on it now. It will be cancelled."
-                                                </Alert>
-                                            }
-                                        })}
-                                    {move || {
-                                        error
-                                            .get()
-                                            .map(|error| {
-                                                view! {
-                                                    <Alert tone=Tone::Bad urgent=true>
-                                                        {error.to_string()}
-                                                    </Alert>
-                                                }
-                                            })
-                                    }}
-                                </div>
-                                <div class="dialog-foot">
-                                    <button type="button" class="button" autofocus on:click=move |_| deleting.set(None)>
-                                        "Cancel"
-                                    </button>
-                                    <Submit label="Delete" class="button-danger" busy=action.pending() />
-                                </div>
-                            </ActionForm>
-                        }
-                    })
-            }}
-        </Dialog>
-    }
-    .into_any()
-}
-
-#[component]
-fn Nothing(may_change: bool, templates: StoredValue<Vec<EnvironmentTemplate>>) -> impl IntoView {
-    view! {
-        <div class="card empty">
-            <Draw icon=Icon::Layers />
-            <p class="empty-title">"No environments yet"</p>
-            <p class="empty-text">
-                "An environment is the saved definition of a sandbox: its size, disk, network access and setup script. Creating one starts no compute."
-            </p>
-            {if may_change {
-                view! {
-                    {templates
-                        .with_value(|templates| !templates.is_empty())
-                        .then(|| {
-                            view! {
-                                <h2 class="text-sm font-semibold mt-4">"Choose a starting point"</h2>
-                                <div class="cards w-full max-w-4xl mt-1">
-                                    <TemplateCards templates=templates.get_value() chosen=None />
-                                </div>
-                            }
-                        })}
-                    <a class="link text-sm mt-2" href=links::NEW_ENVIRONMENT>
-                        "Start from nothing"
-                    </a>
-                }
-                    .into_any()
-            } else {
-                view! { <p class="empty-text">"A developer or an admin of your organization can create one."</p> }.into_any()
-            }}
-        </div>
-    }
-    .into_any()
-}
-
-/// Cards of starting points; each a link, so that it works without scripting.
-#[component]
-pub fn TemplateCards(
-    /// The starting points.
-    templates: Vec<EnvironmentTemplate>,
-    /// The chosen one.
-    chosen: Option<String>,
-) -> impl IntoView {
-    templates
-        .into_iter()
-        .map(|template| {
-            let is_chosen = chosen.as_deref() == Some(template.id.as_str());
-            view! {
-                <a class="pick" href=links::from_template(&template.id) aria-current=is_chosen.then_some("true")>
-                    <span class="pick-name">
-                        <Draw icon=Icon::named(&template.icon) />
-                        {template.name}
-                    </span>
-                    <span class="pick-text">{template.summary}</span>
-                </a>
-            }
-        })
-        .collect_view()
 }
 
 /// Once a test was started from a row, one wants to see it.

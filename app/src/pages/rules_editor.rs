@@ -197,6 +197,12 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
                         <input
                             class="input input-code"
                             aria-label="Host"
+                            aria-invalid=move || {
+                                entry
+                                    .host
+                                    .with(|host| !host.trim().is_empty() && HostGlob::parse(host.trim()).is_err())
+                                    .then_some("true")
+                            }
                             readonly=readonly
                             prop:value=move || entry.host.get()
                             placeholder="host or *.host"

@@ -1,0 +1,123 @@
+//! *Create environment*.
+
+use leptos::prelude::*;
+use leptos_router::hooks::use_query_map;
+use wire::error::Code;
+
+use crate::{
+    api::{
+        AppError,
+        environments::{CreateEnvironment, CreatePage, load_new_environment},
+    },
+    components::{Errors, Failure, Loading, PageHead, Submit},
+    links,
+    pages::{
+        environment_parts::{Refusal, TestButton, focus_on_refusal, warn_before_leaving},
+        form::Fields,
+        inputs::Inputs,
+        table_parts::TemplateCards,
+    },
+};
+
+/// *Create environment*.
+#[component]
+pub fn NewEnvironmentPage() -> impl IntoView {
+    let query = use_query_map();
+    let start = Memo::new(move |_| {
+        let query = query.read();
+        (query.get("template"), query.get("from"))
+    });
+    let page = Resource::new_blocking(
+        move || start.get(),
+        |(template, from)| load_new_environment(template, from),
+    );
+    // Here, so that a refusal outlives a change of the starting point.
+    let action = ServerAction::<CreateEnvironment>::new();
+    view! {
+        <Transition fallback=Loading>
+            {move || Suspend::new(async move {
+                match page.await {
+                    Ok(page) if page.page.may.change => view! { <Create page action /> }.into_any(),
+                    Ok(_) => {
+                        let error = AppError::new(
+                            Code::Forbidden,
+                            "Your role may not create environments. Ask an admin of your organization.",
+                        );
+                        view! { <Failure error /> }.into_any()
+                    }
+                    Err(error) => view! { <Failure error /> }.into_any(),
+                }
+            })}
+        </Transition>
+    }
+}
+
+#[component]
+fn Create(page: CreatePage, action: ServerAction<CreateEnvironment>) -> impl IntoView {
+    let inputs = Inputs::new(&page.draft);
+    let errors = Errors::of(move || action.value().get());
+    provide_context(errors);
+    focus_on_refusal(errors);
+    warn_before_leaving(inputs, RwSignal::new(page.draft.clone()), action.pending());
+    let templates = page.page.templates;
+    let note = match (&page.copied_from, &page.template) {
+        (Some(name), _) => Some(format!(
+            "Filled from {name}. The copy is a new environment, not tested yet."
+        )),
+        (None, Some(id)) => templates
+            .iter()
+            .find(|template| template.id == *id)
+            .map(|template| {
+                format!(
+                    "Filled from {}. Review the settings, and change what you need.",
+                    template.name
+                )
+            }),
+        _ => None,
+    };
+    let chosen = page.template;
+    let has_script = Signal::derive(move || inputs.script.with(|script| !script.trim().is_empty()));
+    view! {
+        <div class="page page-narrow">
+            <PageHead
+                title="Create environment"
+                sub="Creating it starts no compute."
+                above=(links::ENVIRONMENTS.to_owned(), "Environments".to_owned())
+            />
+            {(!templates.is_empty())
+                .then(|| {
+                    view! {
+            <section aria-labelledby="start-title" class="flex flex-col gap-2">
+                <h2 id="start-title" class="text-sm font-semibold">
+                    "Choose a starting point"
+                </h2>
+                <div class="cards">
+                    <TemplateCards templates chosen />
+                </div>
+                {note.map(|note| view! { <p class="text-sm text-ink-2" role="status">{note}</p> })}
+            </section>
+                    }
+                })}
+            <ActionForm action>
+                <div class="flex flex-col gap-3">
+                    <Refusal error=errors.0 />
+                    <input type="hidden" name="key" value=page.key />
+                    <Fields inputs offer=page.page.offer readonly=false />
+                    <div class="save-bar">
+                        <a class="button button-ghost" href=links::ENVIRONMENTS>
+                            "Cancel"
+                        </a>
+                        <Submit
+                            label="Create environment"
+                            class="button-primary"
+                            sends=("then", "save")
+                            busy=action.pending()
+                        />
+                        <TestButton busy=action.pending() has_script />
+                    </div>
+                </div>
+            </ActionForm>
+        </div>
+    }
+    .into_any()
+}
