@@ -117,19 +117,23 @@ impl Connection {
     /// Asks, and waits for the answer.
     pub(super) async fn ask(&self, request: Request) -> Outcome {
         let number = self.next.fetch_add(1, Ordering::SeqCst);
-        let (answer, outcome) = oneshot::channel();
+        let (answer, mut outcome) = oneshot::channel();
         lock(&self.shared.pending).insert(number, answer);
         let frame = frames::encode(&Asked { number, request }, &[])
             .map_err(|error| RuntimeError::Other(error.to_string()))?;
         {
             let mut write = self.write.lock().await;
-            let sent = match write.as_mut() {
-                Some(write) => write.write_all(&frame).await,
-                None => Err(io::ErrorKind::BrokenPipe.into()),
-            };
-            if sent.is_err() || !self.is_alive() {
+            let Some(write) = write.as_mut() else {
                 lock(&self.shared.pending).remove(&number);
                 return Err(lost());
+            };
+            // Where this fails the shim is gone or going, and the reading task says so below.
+            let _ = write.write_all(&frame).await;
+            // A shim that refuses answers and ends: what it said before its end counts. While the reading task lives, it
+            // answers or lets go of the question; once it is gone, nobody would.
+            if !self.is_alive() {
+                lock(&self.shared.pending).remove(&number);
+                return outcome.try_recv().unwrap_or_else(|_| Err(lost()));
             }
         }
         outcome.await.unwrap_or_else(|_| Err(lost()))
