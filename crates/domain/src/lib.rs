@@ -14,6 +14,7 @@ mod json;
 pub mod limits;
 pub mod mounts;
 pub mod network_policy;
+pub mod process;
 #[cfg(feature = "redaction")]
 pub mod redaction;
 pub mod roles;

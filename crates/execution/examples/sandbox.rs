@@ -69,6 +69,7 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
         privileged: false,
         mounts: Vec::new(),
         life: None,
+        keep_disk: false,
     };
     let script = ScriptSpec {
         script,

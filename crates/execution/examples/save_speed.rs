@@ -113,6 +113,7 @@ async fn save(runtime: &OciRuntime, dir: &Path) -> Outcome<(Duration, PathBuf, u
         privileged: false,
         mounts: Vec::new(),
         life: None,
+        keep_disk: false,
     };
     runtime.prepare(&spec).await?;
     let script = ScriptSpec {

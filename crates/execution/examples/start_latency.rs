@@ -217,6 +217,7 @@ async fn sandbox(runtime: &OciRuntime, disk_gi: u32) -> Outcome<Duration> {
         privileged: false,
         mounts: Vec::new(),
         life: None,
+        keep_disk: false,
     };
     let script = ScriptSpec {
         script: "echo x\n".into(),

@@ -4,9 +4,18 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use domain::{ids::SandboxId, mounts::Mount, network_policy::NetworkPolicy, setup_run::Stream};
+use domain::{
+    ids::SandboxId,
+    mounts::Mount,
+    network_policy::NetworkPolicy,
+    process::{Command, CommandEnd, Input, Output, Sample},
+    setup_run::Stream,
+};
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::mpsc,
+};
 
 /// What a sandbox is made from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +42,9 @@ pub struct SandboxSpec {
     pub mounts: Vec<Mount>,
     /// The sandbox's whole life; `None`: unbounded.
     pub life: Option<Duration>,
+    /// A session's sandbox: its disk outlives it, also a crash of its worker, until [`Runtime::destroy`]; `prepare` with
+    /// the same id takes that disk up again.
+    pub keep_disk: bool,
 }
 
 /// A setup script to run.
@@ -274,6 +286,10 @@ pub struct Leftover {
     pub what: String,
 }
 
+/// A connection into a sandbox.
+pub trait Tunnel: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Tunnel for T {}
+
 /// A kind of sandbox. All methods are idempotent by sandbox id; `stop` and `destroy` never fail because the thing is
 /// already gone.
 #[async_trait]
@@ -298,6 +314,38 @@ pub trait Runtime: Send + Sync {
     async fn stop(&self, id: SandboxId) -> Result<(), RuntimeError>;
     /// Stops everything inside and keeps the prepared file system as a content-addressed layer.
     async fn save_image(&self, id: SandboxId) -> Result<SavedLayer, RuntimeError>;
+    /// Runs a command in a prepared sandbox; any number may run at once. Ends when the command has ended and its output
+    /// was sent; dropping the future kills the command and everything it started. A full `output` makes it wait.
+    async fn exec(
+        &self,
+        id: SandboxId,
+        command: &Command,
+        input: mpsc::Receiver<Input>,
+        output: mpsc::Sender<Output>,
+    ) -> Result<CommandEnd, RuntimeError> {
+        let _ = (id, command, input, output);
+        Err(RuntimeError::Unsupported("This runtime starts no sessions.".into()))
+    }
+    /// What the sandbox uses now.
+    async fn sample(&self, id: SandboxId) -> Result<Sample, RuntimeError> {
+        let _ = id;
+        Err(RuntimeError::Unsupported("This runtime starts no sessions.".into()))
+    }
+    /// Connects to a TCP port on the sandbox's own loopback.
+    async fn connect(&self, id: SandboxId, port: u16) -> Result<Box<dyn Tunnel>, RuntimeError> {
+        let _ = (id, port);
+        Err(RuntimeError::Unsupported("This runtime starts no sessions.".into()))
+    }
+    /// Ends everything inside and the sandbox itself, and keeps the disk of one made with `keep_disk`, synced, for a later
+    /// `prepare`.
+    async fn suspend(&self, id: SandboxId) -> Result<(), RuntimeError> {
+        let _ = id;
+        Err(RuntimeError::Unsupported("This runtime starts no sessions.".into()))
+    }
+    /// Sandboxes whose disk is kept while they do not run.
+    async fn suspended(&self) -> Result<Vec<SandboxId>, RuntimeError> {
+        Err(RuntimeError::Unsupported("This runtime starts no sessions.".into()))
+    }
     /// Removes everything of the sandbox from the machine.
     async fn destroy(&self, id: SandboxId) -> Result<(), RuntimeError>;
     /// What processes that are gone left behind (sandboxes of live shims left out).

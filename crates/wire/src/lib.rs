@@ -4,4 +4,6 @@ pub mod console;
 pub mod environments;
 pub mod error;
 pub mod managed_agents;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod session_host;
 pub mod worker;

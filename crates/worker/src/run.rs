@@ -242,6 +242,7 @@ impl Run {
             mounts: plan.mounts.clone(),
             life: (plan.sandbox_timeout_seconds > 0)
                 .then(|| Duration::from_secs(plan.sandbox_timeout_seconds.into())),
+            keep_disk: false,
         };
         let started = self.shared.time.monotonic();
         let runtime = Arc::clone(&self.shared.runtime);

@@ -181,6 +181,7 @@ pub fn spec() -> SandboxSpec {
         privileged: false,
         mounts: Vec::new(),
         life: None,
+        keep_disk: false,
     }
 }
 
