@@ -324,27 +324,37 @@ pub trait Runtime: Send + Sync {
         output: mpsc::Sender<Output>,
     ) -> Result<CommandEnd, RuntimeError> {
         let _ = (id, command, input, output);
-        Err(RuntimeError::Unsupported("This runtime starts no sessions.".into()))
+        Err(RuntimeError::Unsupported(
+            "This runtime starts no sessions.".into(),
+        ))
     }
     /// What the sandbox uses now.
     async fn sample(&self, id: SandboxId) -> Result<Sample, RuntimeError> {
         let _ = id;
-        Err(RuntimeError::Unsupported("This runtime starts no sessions.".into()))
+        Err(RuntimeError::Unsupported(
+            "This runtime starts no sessions.".into(),
+        ))
     }
     /// Connects to a TCP port on the sandbox's own loopback.
     async fn connect(&self, id: SandboxId, port: u16) -> Result<Box<dyn Tunnel>, RuntimeError> {
         let _ = (id, port);
-        Err(RuntimeError::Unsupported("This runtime starts no sessions.".into()))
+        Err(RuntimeError::Unsupported(
+            "This runtime starts no sessions.".into(),
+        ))
     }
     /// Ends everything inside and the sandbox itself, and keeps the disk of one made with `keep_disk`, synced, for a later
     /// `prepare`.
     async fn suspend(&self, id: SandboxId) -> Result<(), RuntimeError> {
         let _ = id;
-        Err(RuntimeError::Unsupported("This runtime starts no sessions.".into()))
+        Err(RuntimeError::Unsupported(
+            "This runtime starts no sessions.".into(),
+        ))
     }
     /// Sandboxes whose disk is kept while they do not run.
     async fn suspended(&self) -> Result<Vec<SandboxId>, RuntimeError> {
-        Err(RuntimeError::Unsupported("This runtime starts no sessions.".into()))
+        Err(RuntimeError::Unsupported(
+            "This runtime starts no sessions.".into(),
+        ))
     }
     /// Removes everything of the sandbox from the machine.
     async fn destroy(&self, id: SandboxId) -> Result<(), RuntimeError>;
