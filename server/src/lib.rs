@@ -9,5 +9,6 @@ pub mod config;
 pub mod datadir;
 pub mod fatal;
 pub mod http;
+pub mod openapi;
 pub mod rest;
 pub mod telemetry;

@@ -163,6 +163,7 @@ fn the_rules_depend_on_no_runtime_database_or_framework() {
         "hex",
         "idna",
         "regex",
+        "schemars",
         "serde",
         "serde_json",
         "sha2",

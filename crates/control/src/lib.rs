@@ -21,6 +21,7 @@ mod leases;
 pub mod live;
 pub mod members;
 mod passwords;
+pub mod policy;
 pub mod ports;
 pub mod reconcilers;
 pub mod search;

@@ -9,6 +9,7 @@ pub(crate) use parse::read;
 
 /// What a sandbox is given. 0 stands for the default.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Resources {
     /// Thousandths of a core; 0 = 2,000.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -54,6 +55,7 @@ impl Resources {
 
 /// A GPU request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Accelerator {
     /// The model's name in the deployment's catalog.
     pub name: String,
@@ -67,6 +69,7 @@ pub struct Accelerator {
 
 /// Where a sandbox runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Placement {
     /// Exactly one provider.
     pub providers: Vec<String>,

@@ -10,6 +10,7 @@ use crate::environment::Definition;
 
 /// A hash of an environment's verification-relevant fields: `sha256:` and 64 hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Fingerprint(pub String);
 
 impl fmt::Display for Fingerprint {

@@ -102,6 +102,24 @@ impl<'de, K: Kind> Deserialize<'de> for Id<K> {
     }
 }
 
+#[cfg(not(target_arch = "wasm32"))]
+impl<K: Kind> schemars::JsonSchema for Id<K> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        K::NAME.into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        if K::PREFIX.is_empty() {
+            schemars::json_schema!({"type": "string", "format": "uuid"})
+        } else {
+            let pattern = format!("^{}[0-9a-f]{{32}}$", K::PREFIX);
+            schemars::json_schema!({"type": "string", "pattern": pattern})
+        }
+    }
+}
+
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident, $alias:ident, $prefix:literal, $name:literal;)*) => {$(
         $(#[$doc])*

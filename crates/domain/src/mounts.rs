@@ -13,6 +13,7 @@ use crate::{
 
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Mount {
     /// `volume:NAME` or an `https://` URL.
     pub source: String,

@@ -32,6 +32,7 @@ pub struct Rule {
 
 /// What a rule does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RuleAction {
     /// Lets the host through.

@@ -10,6 +10,7 @@ macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
         pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant,)* }
         impl $name {
             /// All of them.
@@ -141,6 +142,7 @@ words! {
 
 /// One line of a run's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct LogLine {
     /// From 1, without gaps over all streams.
     pub seq: u64,

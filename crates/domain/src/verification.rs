@@ -12,6 +12,7 @@ use crate::{
 
 /// The stored verdict's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum VerificationStatus {
     /// No script.
@@ -72,6 +73,7 @@ pub struct Verification {
 
 /// The part of a run that its environment repeats.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct RunSummary {
     /// The run.
     pub setup_run_id: SetupRunId,
@@ -107,6 +109,7 @@ pub struct RunSummary {
 
 /// A captured image, as the wire has it (camelCase there).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SetupImage {
     /// Its id.

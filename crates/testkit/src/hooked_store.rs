@@ -13,8 +13,8 @@ use control::ports::{
     Admission, Appended, Effects, LogAppend, ReceiptClaim, RequestKey, RunChange, Store,
     StoreError, StoredLog, Written,
     rows::{
-        ApiKeyRow, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow, RevisionRow,
-        SetupRunRow, UserRow, WebSessionRow, WorkerRow,
+        ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow,
+        RevisionRow, SetupRunRow, UserRow, WebSessionRow, WorkerRow,
     },
 };
 use domain::{
@@ -476,14 +476,15 @@ impl Store for HookedStore {
         self.hook(Moment::After("workers")).await?;
         answer
     }
-    async fn audit(
+    async fn audit_matching(
         &self,
         org: OrganizationId,
+        filter: &AuditFilter,
         before: Option<AuditId>,
         limit: u32,
     ) -> Result<Vec<AuditRow>, StoreError> {
         self.hook(Moment::Before("audit")).await?;
-        let answer = self.inner.audit(org, before, limit).await;
+        let answer = self.inner.audit_matching(org, filter, before, limit).await;
         self.hook(Moment::After("audit")).await?;
         answer
     }

@@ -7,6 +7,7 @@ use crate::managed_agents::Environment;
 
 /// A page of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct EnvironmentSearch {
     /// Those that match, newest first.
     pub environments: Vec<Environment>,

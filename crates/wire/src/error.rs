@@ -9,6 +9,7 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $status:literal;)*) => {
         /// Every error code, with its HTTP status (spec 2-api).
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
         pub enum Code { $($(#[$doc])* #[serde(rename = $word)] $variant,)* }
         impl Code {
             /// All codes.
@@ -78,6 +79,7 @@ impl fmt::Display for Code {
 
 /// `{code, message, details?}`. Safe to show: no stack, SQL, server path, secret or submitted value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[error("{code}: {message}")]
 pub struct ApiError {
     /// For programs.

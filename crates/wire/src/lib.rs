@@ -1,9 +1,13 @@
 //! The shapes that cross a process boundary, and nothing else: no rule, no IO.
 
+pub mod administration;
 pub mod console;
 pub mod environments;
 pub mod error;
 pub mod managed_agents;
+pub mod policy;
+#[cfg(not(target_arch = "wasm32"))]
+mod schema;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod session_host;
 pub mod worker;

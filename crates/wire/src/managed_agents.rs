@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 
 /// An environment as the contract has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Environment {
     /// Owner.
     pub organization_id: OrganizationId,
@@ -32,6 +33,7 @@ pub struct Environment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// Always `organization`.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(extend("const" = "organization")))]
     pub scope: String,
     /// The template it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,6 +50,10 @@ pub struct Environment {
     /// As saved; `{}` for the defaults.
     pub resources: Resources,
     /// `{}` or `{"version":"v1","rules":[…]}`.
+    #[cfg_attr(
+        not(target_arch = "wasm32"),
+        schemars(schema_with = "crate::schema::network_policy")
+    )]
     pub network_policy: Value,
     /// Privileged Docker.
     pub privileged: bool,
@@ -86,6 +92,7 @@ pub struct Environment {
 
 /// Script and timeout; absent where not set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Setup {
     /// The normalised script.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -97,6 +104,7 @@ pub struct Setup {
 
 /// A script warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct SetupWarning {
     /// For programs.
     pub code: String,
@@ -108,8 +116,13 @@ pub struct SetupWarning {
 
 /// The verdict as the contract has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct SetupVerification {
     /// Status word.
+    #[cfg_attr(
+        not(target_arch = "wasm32"),
+        schemars(with = "domain::verification::VerificationStatus")
+    )]
     pub status: String,
     /// Whether the verdict is about another definition.
     pub stale: bool,
@@ -145,9 +158,11 @@ pub struct SetupVerification {
 
 /// A capture that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ImageCapture {
     /// Always `failed`.
+    #[cfg_attr(not(target_arch = "wasm32"), schemars(extend("const" = "failed")))]
     pub status: String,
     /// The run.
     pub setup_run_id: SetupRunId,
@@ -163,6 +178,7 @@ pub struct ImageCapture {
 
 /// `{"environments": […] | null}`: null without any.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct EnvironmentList {
     /// Newest first.
     pub environments: Option<Vec<Environment>>,
@@ -170,6 +186,7 @@ pub struct EnvironmentList {
 
 /// `{"deleted": true}`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Deleted {
     /// Always true.
     pub deleted: bool,
@@ -177,6 +194,7 @@ pub struct Deleted {
 
 /// A setup run as the contract has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct SetupRun {
     /// Owner.
     pub organization_id: OrganizationId,
@@ -277,6 +295,7 @@ pub struct SetupRun {
 
 /// The call to make next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct NextAction {
     /// The contract's operation id.
     pub operation_id: String,
@@ -288,6 +307,7 @@ pub struct NextAction {
 
 /// `{"setup_runs": […]}`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct SetupRunList {
     /// Newest first.
     pub setup_runs: Vec<SetupRun>,
@@ -295,6 +315,7 @@ pub struct SetupRunList {
 
 /// A page of a run's log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct LogPage {
     /// In order.
     pub lines: Vec<LogLine>,
@@ -309,6 +330,11 @@ pub struct LogPage {
 
 /// `{"items": […]}`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(
+    not(target_arch = "wasm32"),
+    derive(schemars::JsonSchema),
+    schemars(rename = "{T}List")
+)]
 pub struct Items<T> {
     /// The items.
     pub items: Vec<T>,
@@ -316,6 +342,7 @@ pub struct Items<T> {
 
 /// A kind of sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxProvider {
     /// Wire word.
@@ -332,6 +359,7 @@ pub struct SandboxProvider {
 
 /// A starting point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct EnvironmentTemplate {
     /// Id.
     pub id: String,
@@ -346,5 +374,9 @@ pub struct EnvironmentTemplate {
     /// Short words.
     pub features: Vec<String>,
     /// A valid create body.
+    #[cfg_attr(
+        not(target_arch = "wasm32"),
+        schemars(schema_with = "crate::schema::object")
+    )]
     pub definition: Value,
 }

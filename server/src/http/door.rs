@@ -99,6 +99,7 @@ fn wants_page(request: &Request) -> bool {
         "/healthz",
         "/readyz",
         "/metrics",
+        "/openapi.json",
     ]
     .iter()
     .any(|tree| path.starts_with(tree));

@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::AppState;
@@ -16,16 +17,29 @@ use super::AppState;
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// `{"status":"ok"}` while the process answers.
-pub async fn healthz() -> Json<serde_json::Value> {
-    Json(serde_json::json!({"status": "ok"}))
+pub async fn healthz() -> Json<Health> {
+    Json(Health { status: "ok" })
 }
 
-#[derive(Debug, Serialize)]
-struct Readiness {
+/// The process answers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Health {
+    /// Always `ok`.
+    status: &'static str,
+}
+
+/// What setup runs need, and whether it is there.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Readiness {
+    /// Everything is.
     ready: bool,
+    /// The database answers.
     database: bool,
+    /// A worker was heard of lately.
     worker: bool,
+    /// A worker has a runner image.
     runner_image: bool,
+    /// What is missing, and what to do; left out when nothing is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing: Vec<&'static str>,
 }

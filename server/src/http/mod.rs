@@ -1,5 +1,6 @@
 //! The HTTP doors: one router for the console, both API trees and the probes.
 
+pub mod cached;
 pub mod console_routes;
 pub mod door;
 pub mod health;
@@ -13,7 +14,12 @@ pub mod stopping;
 
 use std::{sync::Arc, time::Duration};
 
-use axum::{Router, extract::FromRef, middleware, routing::get};
+use axum::{
+    Router,
+    extract::FromRef,
+    middleware,
+    routing::{MethodRouter, get},
+};
 use control::{
     Control,
     ports::{Clock, Ids},
@@ -23,7 +29,22 @@ use tokio_util::sync::CancellationToken;
 use tower_http::{catch_panic::CatchPanicLayer, compression::CompressionLayer};
 
 use self::{limits::RateLimiter, origin::Origins};
-use crate::{auth, config::Settings, rest};
+use crate::{auth, config::Settings, openapi, rest};
+
+/// Calls that take no key, all of them `GET`: the router and the API's description are made from this list.
+fn open_calls() -> Vec<(&'static str, MethodRouter<AppState>)> {
+    vec![
+        ("/openapi.json", get(openapi::openapi)),
+        ("/healthz", get(health::healthz)),
+        ("/readyz", get(health::readyz)),
+        ("/metrics", get(metrics::metrics)),
+    ]
+}
+
+/// The paths of calls that take no key.
+pub fn open_paths() -> Vec<&'static str> {
+    open_calls().into_iter().map(|(path, _)| path).collect()
+}
 
 /// What the doors need. Cheap to clone.
 #[derive(Clone)]
@@ -99,10 +120,11 @@ pub fn router(state: AppState) -> Router {
             state.origins.clone(),
             origin::refuse_cross_site,
         ));
-    let probes = Router::new()
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(metrics::metrics))
+    let probes = open_calls()
+        .into_iter()
+        .fold(Router::new(), |router, (path, handler)| {
+            router.route(path, handler)
+        })
         .method_not_allowed_fallback(problem::method_not_allowed);
     Router::new()
         .merge(console)

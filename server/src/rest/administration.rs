@@ -1,16 +1,15 @@
-//! Members, API keys, workers, the audit log.
+//! Members, invitations, API keys, workers.
 
 use axum::{Json, extract::State};
 use control::api_keys::{ApiKeyRequest, Whose};
-use domain::{ids::AuditId, roles::Role};
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
 use wire::{
-    console::{ApiKeyItem, AuditPage, MemberItem, WorkerItem},
+    administration::{ChangeMember, CreatedApiKey, NewApiKey, NewInvitation, SentInvitation},
+    console::{ApiKeyItem, InvitationItem, MemberItem, WorkerItem},
     managed_agents::{Deleted, Items},
 };
 
-use super::extract::{Body, Ctx, OfApiKey, Query};
+use super::extract::{Body, Ctx, OfApiKey, OfInvitation, OfMember, Query};
 use crate::http::{AppState, problem::Problem};
 
 /// Members of the organization, oldest first.
@@ -22,6 +21,78 @@ pub async fn members(
     query.only(&[])?;
     let items = state.control.members(&ctx).await?;
     Ok(Json(Items { items }))
+}
+
+/// Changes a member's role.
+pub async fn change_member(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfMember(id): OfMember,
+    query: Query,
+    body: Body,
+) -> Result<Json<MemberItem>, Problem> {
+    query.only(&[])?;
+    let wanted: ChangeMember = body.shape()?;
+    Ok(Json(
+        state.control.change_role(&ctx, id, wanted.role).await?,
+    ))
+}
+
+/// Removes a member.
+pub async fn remove_member(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfMember(id): OfMember,
+    query: Query,
+) -> Result<Json<Deleted>, Problem> {
+    query.only(&[])?;
+    state.control.remove_member(&ctx, id).await?;
+    Ok(Json(Deleted { deleted: true }))
+}
+
+/// Open invitations, newest first.
+pub async fn invitations(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    query: Query,
+) -> Result<Json<Items<InvitationItem>>, Problem> {
+    query.only(&[])?;
+    let items = state.control.invitations(&ctx).await?;
+    Ok(Json(Items { items }))
+}
+
+/// Invites somebody; the link is shown this once.
+pub async fn invite(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    query: Query,
+    body: Body,
+) -> Result<(StatusCode, Json<SentInvitation>), Problem> {
+    query.only(&[])?;
+    let wanted: NewInvitation = body.shape()?;
+    let made = state
+        .control
+        .invite(&ctx, &wanted.email, wanted.role)
+        .await?;
+    Ok((
+        StatusCode::CREATED,
+        Json(SentInvitation {
+            item: made.item,
+            path: format!("/invite/{}", made.token.expose()),
+        }),
+    ))
+}
+
+/// Withdraws an invitation.
+pub async fn withdraw_invitation(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfInvitation(id): OfInvitation,
+    query: Query,
+) -> Result<Json<Deleted>, Problem> {
+    query.only(&[])?;
+    state.control.withdraw_invitation(&ctx, id).await?;
+    Ok(Json(Deleted { deleted: true }))
 }
 
 /// API keys: the caller's, or with `?all=true` everyone's.
@@ -40,32 +111,15 @@ pub async fn api_keys(
     Ok(Json(Items { items }))
 }
 
-/// The body of a new key.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewKey {
-    name: String,
-    role: Role,
-    expires_in_days: Option<u32>,
-}
-
-/// A new key with its secret, which is shown this once.
-#[derive(Serialize)]
-pub struct ShownKey {
-    #[serde(flatten)]
-    item: ApiKeyItem,
-    secret: String,
-}
-
-/// Makes a key for the caller.
+/// Makes a key for the caller; its secret is shown this once.
 pub async fn create_api_key(
     State(state): State<AppState>,
     Ctx(ctx): Ctx,
     query: Query,
     body: Body,
-) -> Result<(StatusCode, Json<ShownKey>), Problem> {
+) -> Result<(StatusCode, Json<CreatedApiKey>), Problem> {
     query.only(&[])?;
-    let wanted: NewKey = body.shape()?;
+    let wanted: NewApiKey = body.shape()?;
     let made = state
         .control
         .create_api_key(
@@ -79,7 +133,7 @@ pub async fn create_api_key(
         .await?;
     Ok((
         StatusCode::CREATED,
-        Json(ShownKey {
+        Json(CreatedApiKey {
             item: made.item,
             secret: made.secret.expose().to_owned(),
         }),
@@ -107,15 +161,4 @@ pub async fn workers(
     query.only(&[])?;
     let items = state.control.workers(&ctx).await?;
     Ok(Json(Items { items }))
-}
-
-/// The audit log, newest first; `?before=` the id of the last entry of the page before.
-pub async fn audit_events(
-    State(state): State<AppState>,
-    Ctx(ctx): Ctx,
-    query: Query,
-) -> Result<Json<AuditPage>, Problem> {
-    let query = query.only(&["before"])?;
-    let before = query.id::<AuditId>("before")?;
-    Ok(Json(state.control.audit_log(&ctx, before).await?))
 }

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::extract::{Ctx, Query};
 use crate::http::{
-    AppState,
+    AppState, cached,
     problem::{Problem, internal},
 };
 
@@ -45,16 +45,8 @@ fn with_validator<T: Serialize>(headers: &HeaderMap, value: &T) -> Result<Respon
     let digest = hex::encode(Sha256::digest(body.as_bytes()));
     // Weak, because compression changes the bytes on the way.
     let tag = format!("W/\"{}\"", digest.get(..32).unwrap_or(&digest));
-    let known = headers
-        .get_all(header::IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|given| {
-            let given = given.trim();
-            given == "*" || given.trim_start_matches("W/") == tag.trim_start_matches("W/")
-        });
-    let mut response = if known {
+    let tag = HeaderValue::from_str(&tag).map_err(|e| internal(e.to_string()))?;
+    let mut response = if cached::knows(headers, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         (
@@ -67,9 +59,7 @@ fn with_validator<T: Serialize>(headers: &HeaderMap, value: &T) -> Result<Respon
             .into_response()
     };
     let headers = response.headers_mut();
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
-        headers.insert(header::ETAG, tag);
-    }
+    headers.insert(header::ETAG, tag);
     headers.insert(
         header::CACHE_CONTROL,
         HeaderValue::from_static("private, no-cache"),

@@ -14,6 +14,7 @@ use wire::{
     console::{History, Staleness},
     environments::EnvironmentSearch,
     managed_agents::{Deleted, Environment, EnvironmentList},
+    policy::{PolicyAnswer, PolicyQuestion},
 };
 
 use super::extract::{Body, Ctx, OfEnvironment, OfRevision, Query};
@@ -139,6 +140,20 @@ pub async fn restore(
             .control
             .restore_environment(&ctx, id, revision)
             .await?,
+    ))
+}
+
+/// Would these hosts be allowed, and by which rule.
+pub async fn test_policy(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    query: Query,
+    body: Body,
+) -> Result<Json<PolicyAnswer>, Problem> {
+    query.only(&[])?;
+    let question: PolicyQuestion = body.shape()?;
+    Ok(Json(
+        state.control.test_network_policy(&ctx, &question).await?,
     ))
 }
 

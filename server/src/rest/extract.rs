@@ -8,8 +8,9 @@ use axum::{
 };
 use control::{Keyed, OpCtx};
 use domain::{
-    ids::{ApiKeyId, EnvironmentId, SetupRunId},
+    ids::{ApiKeyId, EnvironmentId, InvitationId, SetupRunId, UserId},
     limits::SAFE_INTEGER_MAX,
+    timestamp::Timestamp,
 };
 use http::{HeaderMap, header, request::Parts};
 use serde::Deserialize;
@@ -40,6 +41,8 @@ struct Segments {
     environment_id: String,
     setup_run_id: String,
     api_key_id: String,
+    user_id: String,
+    invitation_id: String,
     revision: String,
 }
 
@@ -115,6 +118,28 @@ impl FromRequestParts<AppState> for OfApiKey {
     }
 }
 
+/// `…/{user_id}`
+pub struct OfMember(pub UserId);
+
+impl FromRequestParts<AppState> for OfMember {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let segments = segments(parts, state).await?;
+        parse("user_id", &segments.user_id).map(Self)
+    }
+}
+
+/// `…/{invitation_id}`
+pub struct OfInvitation(pub InvitationId);
+
+impl FromRequestParts<AppState> for OfInvitation {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let segments = segments(parts, state).await?;
+        parse("invitation_id", &segments.invitation_id).map(Self)
+    }
+}
+
 /// The query's parameters. A call takes exactly those that it names: a misspelt one would otherwise be ignored without a
 /// word.
 pub struct Query(Vec<(String, String)>);
@@ -187,6 +212,22 @@ impl Query {
                     format!("{name}: use a whole number from {least} to {most}."),
                 )
             })
+    }
+
+    /// A parameter as a time.
+    pub fn time(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
+        self.text(name)
+            .map(|text| {
+                text.parse::<Timestamp>().map_err(|_| {
+                    Problem::invalid(
+                        name,
+                        format!(
+                            "{name}: use an RFC 3339 time such as 2026-01-31T12:00:00Z (a + is written %2B in a query)."
+                        ),
+                    )
+                })
+            })
+            .transpose()
     }
 
     /// A parameter as an id.

@@ -1,6 +1,7 @@
 //! The two REST trees (spec 2-api). Handlers parse, call one method of the application layer, and translate.
 
 mod administration;
+mod audit;
 mod catalog;
 mod environments;
 mod extract;
@@ -115,6 +116,11 @@ fn table() -> Vec<(Operation, MethodRouter<AppState>)> {
         post(environments::restore),
     );
     add(
+        "POST",
+        "/groundwork/v1/network-policy/test",
+        post(environments::test_policy),
+    );
+    add(
         "GET",
         "/groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/log/stream",
         get(log_stream::stream),
@@ -128,6 +134,31 @@ fn table() -> Vec<(Operation, MethodRouter<AppState>)> {
         "GET",
         "/groundwork/v1/members",
         get(administration::members),
+    );
+    add(
+        "PATCH",
+        "/groundwork/v1/members/{user_id}",
+        patch(administration::change_member),
+    );
+    add(
+        "DELETE",
+        "/groundwork/v1/members/{user_id}",
+        delete(administration::remove_member),
+    );
+    add(
+        "GET",
+        "/groundwork/v1/members/invitations",
+        get(administration::invitations),
+    );
+    add(
+        "POST",
+        "/groundwork/v1/members/invitations",
+        post(administration::invite),
+    );
+    add(
+        "DELETE",
+        "/groundwork/v1/members/invitations/{invitation_id}",
+        delete(administration::withdraw_invitation),
     );
     add(
         "GET",
@@ -149,10 +180,11 @@ fn table() -> Vec<(Operation, MethodRouter<AppState>)> {
         "/groundwork/v1/workers",
         get(administration::workers),
     );
+    add("GET", "/groundwork/v1/audit-events", get(audit::list));
     add(
         "GET",
-        "/groundwork/v1/audit-events",
-        get(administration::audit_events),
+        "/groundwork/v1/audit-events/export",
+        get(audit::export),
     );
     table
 }

@@ -6,11 +6,14 @@
     reason = "a helper that cannot go on ends the test"
 )]
 
+mod administration;
 mod console;
 mod coverage;
 mod coverage_functions;
+mod described;
 mod doors;
 mod environments;
+mod openapi;
 mod own_api;
 mod setup_runs;
 mod support;

@@ -127,6 +127,8 @@ impl Doors {
     pub fn call(&self, method: Method, path: &str) -> Call<'_> {
         Call {
             router: &self.router,
+            method: method.clone(),
+            target: path.to_owned(),
             request: Request::builder().method(method).uri(path),
             body: Body::empty(),
         }
@@ -163,6 +165,8 @@ pub async fn key(app: &TestApp, email: &str, role: Role) -> String {
 /// A request under construction.
 pub struct Call<'d> {
     router: &'d Router,
+    method: Method,
+    target: String,
     request: http::request::Builder,
     body: Body,
 }
@@ -205,15 +209,21 @@ impl Call<'_> {
             .unwrap()
     }
 
-    /// Sends it and reads the answer.
+    /// Sends it, reads the answer, and holds it against the description of the API.
     pub async fn send(self) -> Answer {
+        let (method, target) = (self.method.clone(), self.target.clone());
         let (parts, body) = self.open().await.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
-        Answer {
+        let answer = Answer {
             status: parts.status,
             headers: parts.headers,
             text: String::from_utf8_lossy(&bytes).into_owned(),
+        };
+        // Compressed bytes are not ours to read.
+        if answer.header("content-encoding").is_none() {
+            crate::described::check(&method, &target, &answer);
         }
+        answer
     }
 }
 

@@ -256,6 +256,21 @@ pub struct WorkerRow {
     pub seen_at: Timestamp,
 }
 
+/// What entries of the audit log are chosen by; what is `None` does not matter.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AuditFilter {
+    /// The actor, exactly.
+    pub actor: Option<String>,
+    /// The action; one that ends with a dot means all that begin so.
+    pub action: Option<String>,
+    /// The subject, exactly.
+    pub subject: Option<String>,
+    /// At this time or later.
+    pub since: Option<Timestamp>,
+    /// Before this time.
+    pub until: Option<Timestamp>,
+}
+
 /// One entry of the audit log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditRow {

@@ -9,8 +9,8 @@ use domain::{
 };
 
 use super::rows::{
-    ApiKeyRow, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow, RevisionRow, SetupRunRow,
-    UserRow, WebSessionRow, WorkerRow,
+    ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow, RevisionRow,
+    SetupRunRow, UserRow, WebSessionRow, WorkerRow,
 };
 
 /// What storage can go wrong with. An absent row is `Ok(None)`; a lost race is [`Written::Stale`]: neither is an error.
@@ -360,13 +360,24 @@ pub trait Store: Send + Sync {
 
     // Audit
 
+    /// Entries of an organization that match, newest first, before an entry if given.
+    async fn audit_matching(
+        &self,
+        org: OrganizationId,
+        filter: &AuditFilter,
+        before: Option<domain::ids::AuditId>,
+        limit: u32,
+    ) -> Result<Vec<AuditRow>, StoreError>;
     /// Entries of an organization, newest first, before an entry if given.
     async fn audit(
         &self,
         org: OrganizationId,
         before: Option<domain::ids::AuditId>,
         limit: u32,
-    ) -> Result<Vec<AuditRow>, StoreError>;
+    ) -> Result<Vec<AuditRow>, StoreError> {
+        self.audit_matching(org, &AuditFilter::default(), before, limit)
+            .await
+    }
 }
 
 /// A run's compare-and-set.

@@ -125,6 +125,7 @@ pub struct Setup {
 
 /// The template an environment was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct TemplateRef {
     /// The template's id.
     pub id: String,

@@ -1,6 +1,9 @@
 //! The audit log.
 
-use control::ports::{StoreError, rows::AuditRow};
+use control::ports::{
+    StoreError,
+    rows::{AuditFilter, AuditRow},
+};
 use domain::ids::{AuditId, OrganizationId};
 
 use crate::{
@@ -38,40 +41,46 @@ pub(super) async fn insert(tx: &mut Tx<'_>, row: &AuditRow) -> Result<(), StoreE
     Ok(())
 }
 
+/// A word with a dot at its end chooses by beginning; `substr` compares alike in every collation.
 pub(super) async fn list(
     db: &Database,
     org: OrganizationId,
+    filter: &AuditFilter,
     before: Option<AuditId>,
     limit: u32,
 ) -> Result<Vec<AuditRow>, StoreError> {
-    let rows = match before {
-        None => {
-            db.rows(
-                concat!(
-                    "SELECT ",
-                    columns!(),
-                    " FROM audit_events WHERE organization_id = $1 \
-                     ORDER BY occurred_at DESC, audit_id DESC LIMIT $2"
-                ),
-                values![org, limit],
-            )
-            .await?
-        }
-        Some(before) => {
-            db.rows(
-                concat!(
-                    "SELECT ",
-                    columns!(),
-                    " FROM audit_events WHERE organization_id = $1 AND (occurred_at, audit_id) < \
-                     (SELECT occurred_at, audit_id FROM audit_events \
-                     WHERE audit_id = $2 AND organization_id = $1) \
-                     ORDER BY occurred_at DESC, audit_id DESC LIMIT $3"
-                ),
-                values![org, before, limit],
-            )
-            .await?
-        }
+    let (exact, prefix) = match &filter.action {
+        Some(action) if action.ends_with('.') => (None, Some(action.clone())),
+        other => (other.clone(), None),
     };
+    let rows = db
+        .rows(
+            concat!(
+                "SELECT ",
+                columns!(),
+                " FROM audit_events WHERE organization_id = $1 \
+                 AND ($2 IS NULL OR (occurred_at, audit_id) < \
+                 (SELECT occurred_at, audit_id FROM audit_events \
+                 WHERE audit_id = $2 AND organization_id = $1)) \
+                 AND ($3 IS NULL OR actor = $3) AND ($4 IS NULL OR action = $4) \
+                 AND ($5 IS NULL OR substr(action, 1, length($5)) = $5) \
+                 AND ($6 IS NULL OR subject = $6) \
+                 AND ($7 IS NULL OR occurred_at >= $7) AND ($8 IS NULL OR occurred_at < $8) \
+                 ORDER BY occurred_at DESC, audit_id DESC LIMIT $9"
+            ),
+            values![
+                org,
+                before,
+                &filter.actor,
+                &exact,
+                &prefix,
+                &filter.subject,
+                filter.since,
+                filter.until,
+                limit
+            ],
+        )
+        .await?;
     rows.iter().map(read).collect()
 }
 

@@ -5,8 +5,8 @@ use control::ports::{
     Admission, Appended, Effects, LogAppend, ReceiptClaim, RequestKey, RunChange, Store,
     StoreError, StoredLog, Written,
     rows::{
-        ApiKeyRow, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow, RevisionRow,
-        SetupRunRow, UserRow, WebSessionRow, WorkerRow,
+        ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow,
+        RevisionRow, SetupRunRow, UserRow, WebSessionRow, WorkerRow,
     },
 };
 use domain::{
@@ -252,12 +252,13 @@ impl Store for Database {
     async fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
         workers::list(self).await
     }
-    async fn audit(
+    async fn audit_matching(
         &self,
         org: OrganizationId,
+        filter: &AuditFilter,
         before: Option<AuditId>,
         limit: u32,
     ) -> Result<Vec<AuditRow>, StoreError> {
-        audit::list(self, org, before, limit).await
+        audit::list(self, org, filter, before, limit).await
     }
 }

@@ -1,7 +1,8 @@
 //! Sign-ins, settings, receipts, audit.
 
 use control::ports::{
-    Effects, Receipt, ReceiptClaim, RequestKey, Store, StoreError, Written, rows::WebSessionRow,
+    Effects, Receipt, ReceiptClaim, RequestKey, Store, StoreError, Written,
+    rows::{AuditFilter, WebSessionRow},
 };
 use domain::timestamp::Timestamp;
 
@@ -266,4 +267,102 @@ pub async fn audit_entries_are_paged_newest_first(bed: &Bed) {
     }
     assert_eq!(seen, [7, 6, 5, 4, 3, 2, 1].map(rows::id));
     assert!(bed.db.audit(rows::id(2), None, 9).await.unwrap().is_empty());
+}
+
+pub async fn audit_entries_are_chosen_by_what_is_asked(bed: &Bed) {
+    bootstrapped(bed).await;
+    let entries = [
+        (1, "ada", "environment.create", "one"),
+        (2, "ada", "environment.update", "one"),
+        (3, "bob", "environment.update", "two"),
+        (4, "bob", "environmental", "two"),
+    ];
+    for (number, actor, action, subject) in entries {
+        let mut row = rows::audit(1, number);
+        row.at = rows::at(i64::try_from(number).unwrap());
+        row.actor = actor.to_owned();
+        row.action = action.to_owned();
+        row.subject = subject.to_owned();
+        let effects = Effects {
+            audit: vec![row],
+            ..rows::none()
+        };
+        bed.db
+            .insert_environment(&rows::environment(1, 100 + number), effects)
+            .await
+            .unwrap();
+    }
+    let text = |text: &str| Some(text.to_owned());
+    let none = AuditFilter::default;
+    let cases: [(AuditFilter, &[u64]); 8] = [
+        (none(), &[4, 3, 2, 1]),
+        (
+            AuditFilter {
+                actor: text("ada"),
+                ..none()
+            },
+            &[2, 1],
+        ),
+        (
+            AuditFilter {
+                action: text("environment.update"),
+                ..none()
+            },
+            &[3, 2],
+        ),
+        (
+            AuditFilter {
+                action: text("environment."),
+                ..none()
+            },
+            &[3, 2, 1],
+        ),
+        (
+            AuditFilter {
+                subject: text("two"),
+                ..none()
+            },
+            &[4, 3],
+        ),
+        (
+            AuditFilter {
+                since: Some(rows::at(2)),
+                until: Some(rows::at(4)),
+                ..none()
+            },
+            &[3, 2],
+        ),
+        (
+            AuditFilter {
+                actor: text("ada"),
+                action: text("environment."),
+                since: Some(rows::at(2)),
+                ..none()
+            },
+            &[2],
+        ),
+        (
+            AuditFilter {
+                actor: text("a%"),
+                ..none()
+            },
+            &[],
+        ),
+    ];
+    for (filter, expected) in cases {
+        let found = bed.db.audit_matching(rows::id(1), &filter, None, 9).await;
+        let found: Vec<_> = found.unwrap().iter().map(|row| row.audit_id).collect();
+        let expected: Vec<_> = expected.iter().map(|number| rows::id(*number)).collect();
+        assert_eq!(found, expected, "{filter:?}");
+    }
+    let filter = AuditFilter {
+        action: text("environment."),
+        ..none()
+    };
+    let page = bed
+        .db
+        .audit_matching(rows::id(1), &filter, Some(rows::id(3)), 1)
+        .await
+        .unwrap();
+    assert_eq!(page.first().map(|row| row.audit_id), Some(rows::id(2)));
 }

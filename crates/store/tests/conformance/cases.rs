@@ -28,6 +28,7 @@ macro_rules! suite {
                 an_effect_without_its_claim_is_undone,
                 text_with_a_null_character_is_no_failure,
                 audit_entries_are_paged_newest_first,
+                audit_entries_are_chosen_by_what_is_asked,
             }
             environments {
                 an_environment_comes_back_as_it_was,

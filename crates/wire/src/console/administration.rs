@@ -10,6 +10,7 @@ use serde_json::Value;
 
 /// A member in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct MemberItem {
     /// Id.
     pub user_id: UserId,
@@ -29,6 +30,7 @@ pub struct MemberItem {
 
 /// An open invitation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct InvitationItem {
     /// Id.
     pub invitation_id: InvitationId,
@@ -61,6 +63,7 @@ pub struct InvitationPage {
 
 /// An API key in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct ApiKeyItem {
     /// Id.
     pub api_key_id: ApiKeyId,
@@ -86,6 +89,7 @@ pub struct ApiKeyItem {
 
 /// A worker in the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct WorkerItem {
     /// Id.
     pub worker_id: WorkerId,
@@ -113,6 +117,7 @@ pub struct WorkerItem {
 
 /// An entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct AuditItem {
     /// Id; pass the last one's as `before` for the next page.
     pub audit_id: AuditId,
@@ -132,6 +137,7 @@ pub struct AuditItem {
 
 /// A page of the audit log, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct AuditPage {
     /// Newest first.
     pub items: Vec<AuditItem>,

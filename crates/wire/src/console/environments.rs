@@ -157,6 +157,7 @@ pub struct EnvironmentPage {
 
 /// What differs from what was verified.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Staleness {
     /// Whether the verdict is about another definition.
     pub stale: bool,
@@ -170,6 +171,7 @@ pub struct Staleness {
 
 /// A field that differs: from what was verified, or from the saved definition before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct FieldChange {
     /// Such as `setup.script` or `env_vars.API_URL`: as issues name it.
     pub field: String,
@@ -191,6 +193,7 @@ pub struct FieldChange {
 
 /// A saved definition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Revision {
     /// From 1.
     pub revision: i64,
@@ -208,6 +211,7 @@ pub struct Revision {
 
 /// The saved definitions of an environment, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct History {
     /// Newest first.
     pub revisions: Vec<Revision>,
