@@ -22,6 +22,7 @@ export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never} INSTA_UPDATE=no
 
 lint_shell() { bash -n scripts/*.sh runner/*.sh .ci/run; }
 part lint "scripts parse" lint_shell
+part lint "npm packages run on Debian's Node.js" python3 scripts/node-engines.py package-lock.json end2end/package-lock.json
 part lint "formatting" cargo fmt --all --check
 part lint "rules compile for the browser" cargo check -q -p domain --no-default-features --target wasm32-unknown-unknown
 part lint "clippy" cargo clippy -q --workspace --exclude frontend --all-targets -- -D warnings
