@@ -29,6 +29,8 @@ pub enum Command {
     Admin(AdminArgs),
     /// Build and list runner images, the base file system of every sandbox.
     RunnerImage(RunnerImageArgs),
+    /// List setup images, the prepared file systems of environments, and delete what nothing needs.
+    Image(ImageArgs),
     /// Check whether this machine can run sandboxes, and say how to mend what is wrong.
     Doctor(DoctorArgs),
     /// The process beside each sandbox; started by the worker.
@@ -128,6 +130,31 @@ pub enum RunnerImageCommand {
     },
 }
 
+/// `image`
+#[derive(Debug, Args)]
+pub struct ImageArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: ImageCommand,
+}
+
+/// Setup images.
+#[derive(Debug, Subcommand)]
+pub enum ImageCommand {
+    /// List them, used longest ago first: digest, size, last use, and who needs it.
+    List {
+        /// Where things are.
+        #[command(flatten)]
+        places: Places,
+    },
+    /// Delete the layers that no environment and no session needs, at once. A running server does this by itself.
+    Gc {
+        /// Where things are.
+        #[command(flatten)]
+        places: Places,
+    },
+}
+
 /// What a runner image holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Variant {
@@ -172,6 +199,8 @@ mod tests {
             "groundwork runner-image build --variant small",
             "groundwork runner-image build",
             "groundwork runner-image list",
+            "groundwork image list",
+            "groundwork image gc --data d",
             "groundwork doctor --leftovers",
             "groundwork shim",
         ] {

@@ -33,6 +33,13 @@ pub struct Config {
     pub beat_after: Duration,
     /// News of the environments table come at most this often.
     pub table_news_after: Duration,
+    /// A saved layer that nothing needs is deleted after this long: longer than it takes from saving a layer to the report
+    /// of its run, and from admitting a session to its sandbox.
+    pub layer_grace: Duration,
+    /// An image whose layer no worker has any more is no longer usable after this long.
+    pub layer_missing_after: Duration,
+    /// Bytes that setup images may take together; `None`: no limit.
+    pub images_max_bytes: Option<u64>,
 }
 
 impl Config {
@@ -51,6 +58,9 @@ impl Config {
             access_recheck: Duration::from_secs(15),
             beat_after: Duration::from_secs(15),
             table_news_after: Duration::from_millis(500),
+            layer_grace: Duration::from_secs(300),
+            layer_missing_after: Duration::from_secs(90),
+            images_max_bytes: None,
         }
     }
 }

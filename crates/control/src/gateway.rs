@@ -186,6 +186,7 @@ impl Control {
                 size_bytes: i64::try_from(image.size_bytes).unwrap_or(i64::MAX),
                 captured_at: now,
                 usable: true,
+                warmup_message: None,
             });
         } else {
             let fault = outcome.capture_failure.clone();
@@ -415,5 +416,17 @@ impl Gateway for LocalGateway {
         } else {
             Err(GatewayError::Fenced)
         }
+    }
+
+    async fn report_layers(
+        &self,
+        worker: WorkerId,
+        layers: &[String],
+    ) -> Result<Vec<String>, GatewayError> {
+        let control = &self.0;
+        control
+            .judge_layers(worker, layers)
+            .await
+            .map_err(unavailable)
     }
 }

@@ -17,6 +17,7 @@ pub mod environments;
 pub mod error;
 pub mod gateway;
 pub mod idempotency;
+pub mod images;
 mod leases;
 pub mod live;
 pub mod members;
@@ -39,6 +40,7 @@ pub use gateway::LocalGateway;
 pub use idempotency::{Keyed, Outcome};
 pub use secret::{Secret, ServerKey};
 
+use images::Layers;
 use leases::Leases;
 use passwords::Passwords;
 use ports::{Clock, Doorbell, Ids, Store};
@@ -77,6 +79,7 @@ struct Inner {
     passwords: Passwords,
     throttle: Mutex<Throttle>,
     leases: Mutex<Leases>,
+    layers: Mutex<Layers>,
 }
 
 impl Control {
@@ -94,6 +97,7 @@ impl Control {
             ),
             throttle: Mutex::new(Throttle::default()),
             leases: Mutex::new(Leases::default()),
+            layers: Mutex::new(Layers::default()),
             config: parts.config,
         }))
     }

@@ -134,6 +134,39 @@ pub struct SetupImage {
     pub captured_at: Timestamp,
     /// Whether sessions can start from it.
     pub usable: bool,
+    /// Why not, as a sentence that says what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup_message: Option<String>,
+}
+
+impl SetupImage {
+    /// Digest of the prepared layer, such as `sha256:…`; the reference's part after the `@`.
+    pub fn digest(&self) -> Option<&str> {
+        self.image.split_once('@').map(|(_, digest)| digest)
+    }
+}
+
+/// Why a captured image is no longer there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageLoss {
+    /// Others were used more lately, and the disk that images may take is limited.
+    Evicted,
+    /// Its layer is on no machine any more.
+    Missing,
+}
+
+impl ImageLoss {
+    /// What members are told.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Evicted => {
+                "The prepared image was removed to keep images within the disk they may take: it had not been used for the longest time. Test the environment again to make it anew."
+            }
+            Self::Missing => {
+                "The prepared image is no longer on any machine. Test the environment again to make it anew."
+            }
+        }
+    }
 }
 
 /// The script passed and the capture did not.
@@ -330,6 +363,23 @@ impl Verification {
                 ..self.clone()
             },
         }
+    }
+
+    /// After the captured image with this layer went; `None`: the verdict has no such image, or knows already. The script
+    /// stays verified: what is lost is only what it had prepared.
+    #[must_use]
+    pub fn image_lost(&self, digest: &str, loss: ImageLoss) -> Option<Self> {
+        let image = self.image.as_ref()?;
+        if !image.usable || image.digest() != Some(digest) {
+            return None;
+        }
+        let mut next = self.clone();
+        next.image = Some(SetupImage {
+            usable: false,
+            warmup_message: Some(loss.sentence().to_owned()),
+            ..image.clone()
+        });
+        Some(next)
     }
 
     /// Whether a session can start on `current`.

@@ -14,7 +14,8 @@ use domain::{
     setup_run::{Kind, Phase, Status},
     timestamp::Timestamp,
     verification::{
-        RunEnd, RunSummary, SetupBadge, SetupImage, Usability, Verification, VerificationStatus,
+        ImageLoss, RunEnd, RunSummary, SetupBadge, SetupImage, Usability, Verification,
+        VerificationStatus,
     },
 };
 use serde_json::json;
@@ -37,6 +38,7 @@ fn image(usable: bool, fingerprint: &Fingerprint) -> SetupImage {
         size_bytes: 1,
         captured_at: Timestamp::from_micros(1),
         usable,
+        warmup_message: None,
     }
 }
 
@@ -291,4 +293,25 @@ fn usable_and_the_setup_column() {
         assert_eq!(badge.label(), label);
         assert_eq!(verdict.usability(today), usable, "{label}");
     }
+}
+
+#[test]
+fn an_image_that_is_gone_leaves_the_verdict_and_says_what_to_do() {
+    let d = with_script();
+    let current = fingerprint::of(&d);
+    let verdict = verified(&d);
+    assert_eq!(verdict.image_lost("sha256:other", ImageLoss::Evicted), None);
+    for loss in [ImageLoss::Evicted, ImageLoss::Missing] {
+        let gone = verdict.image_lost("sha256:0", loss).unwrap();
+        assert_eq!(gone.status, VerificationStatus::Verified);
+        assert_eq!(gone.badge(&current), SetupBadge::NoImage);
+        assert_eq!(gone.usability(&current), Usability::NeedsRun);
+        let image = gone.image.as_ref().unwrap();
+        assert_eq!(image.warmup_message.as_deref(), Some(loss.sentence()));
+        assert_eq!(gone.image_lost("sha256:0", loss), None, "told once");
+    }
+    assert_eq!(
+        Verification::created(&d).image_lost("sha256:0", ImageLoss::Missing),
+        None
+    );
 }

@@ -356,6 +356,15 @@ pub trait Runtime: Send + Sync {
             "This runtime starts no sessions.".into(),
         ))
     }
+    /// Digests of the saved layers on this machine.
+    async fn saved_layers(&self) -> Result<Vec<String>, RuntimeError> {
+        Ok(Vec::new())
+    }
+    /// Deletes a saved layer unless a sandbox is made from it; answers whether it is gone.
+    async fn delete_layer(&self, digest: &str) -> Result<bool, RuntimeError> {
+        let _ = digest;
+        Ok(false)
+    }
     /// Removes everything of the sandbox from the machine.
     async fn destroy(&self, id: SandboxId) -> Result<(), RuntimeError>;
     /// What processes that are gone left behind (sandboxes of live shims left out).

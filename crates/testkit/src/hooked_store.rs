@@ -86,7 +86,7 @@ impl HookedStore {
             .is_empty()
     }
 
-    async fn hook(&self, moment: Moment) -> Result<(), StoreError> {
+    pub(crate) async fn hook(&self, moment: Moment) -> Result<(), StoreError> {
         let hook = {
             let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
             let index = hooks.iter().position(|(when, _)| *when == moment);

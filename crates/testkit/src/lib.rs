@@ -13,6 +13,7 @@
 mod app;
 mod clock;
 mod definitions;
+mod hooked_images;
 mod hooked_store;
 mod ids;
 mod runtime;

@@ -8,12 +8,16 @@ use std::{
 
 use domain::ids::{SetupRunId, WorkerId};
 use execution::{logs::Limits, runtime::Runtime};
-use tokio::{sync::Semaphore, task::JoinSet};
+use tokio::{
+    sync::{Semaphore, watch},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 use wire::worker::{Assignment, Gateway, GatewayError, Held, Hello, Order, RunnerImage};
 
 use crate::{
     calls::Pauses,
+    layers,
     run::Run,
     time::Time,
     wish::{Wish, WishSender, wishes},
@@ -36,6 +40,8 @@ pub struct AgentConfig {
     pub claim_wait: Duration,
     /// Longest time between two heartbeats while a run is driven: an order is heard of after as long at most.
     pub heartbeat: Duration,
+    /// Longest time between two reports of the saved layers on this machine.
+    pub layers_every: Duration,
     /// Sizes and times of logs.
     pub log: Limits,
 }
@@ -51,6 +57,7 @@ impl AgentConfig {
             provision_timeout: Duration::from_secs(120),
             claim_wait: Duration::from_secs(3),
             heartbeat: Duration::from_secs(1),
+            layers_every: Duration::from_secs(30),
             log: Limits::default(),
         }
     }
@@ -109,8 +116,14 @@ impl Agent {
         let Some(mut worker) = self.register(&shutdown).await else {
             return;
         };
+        let known = watch::Sender::new(worker);
         let beats = CancellationToken::new();
         let heart = tokio::spawn(self.clone().beat(beats.clone()));
+        let keeper = tokio::spawn(layers::keep(
+            Arc::clone(&self.0),
+            known.subscribe(),
+            beats.clone(),
+        ));
         let places = Arc::new(Semaphore::new(self.0.config.capacity.max(1) as usize));
         let mut runs = JoinSet::new();
         let mut pauses = Pauses::new();
@@ -139,7 +152,10 @@ impl Agent {
                     continue;
                 }
                 Err(GatewayError::Fenced) => match self.register(&shutdown).await {
-                    Some(id) => worker = id,
+                    Some(id) => {
+                        worker = id;
+                        known.send_replace(id);
+                    }
                     None => break,
                 },
                 Err(GatewayError::Unavailable(reason)) => {
@@ -157,7 +173,7 @@ impl Agent {
         }
         while runs.join_next().await.is_some() {}
         beats.cancel();
-        let _ = heart.await;
+        let _ = tokio::join!(heart, keeper);
     }
 
     async fn reclaim(&self) {

@@ -6,6 +6,7 @@
 
 mod agent;
 mod calls;
+mod layers;
 mod log;
 mod outcome;
 mod redaction;

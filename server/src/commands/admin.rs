@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use control::{Error, OpCtx, api_keys::ApiKeyRequest};
+use control::{OpCtx, api_keys::ApiKeyRequest};
 
-use super::{open::Opened, say};
+use super::{image::refused, open::Opened, say};
 use crate::{
     cli::{AdminCommand, MemberArgs},
     config::Settings,
@@ -56,14 +56,4 @@ async fn create_api_key(opened: &Opened, args: &MemberArgs) -> Result<String, Fa
         .await
         .map_err(|e| refused(&e))?;
     Ok(made.secret.expose().to_owned())
-}
-
-/// A refusal in the operator's words; the operator may see the causes.
-fn refused(error: &Error) -> Fatal {
-    let chain = error.chain();
-    Fatal::new(if chain.is_empty() {
-        error.api().message.clone()
-    } else {
-        format!("{} ({})", error.api().message, chain.join(": "))
-    })
 }

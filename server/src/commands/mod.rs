@@ -2,6 +2,7 @@
 
 mod admin;
 mod doctor;
+mod image;
 mod open;
 mod runner_image;
 mod serve;
@@ -29,6 +30,7 @@ pub fn main() -> ExitCode {
         Command::Serve(args) => run(serve::run(args)),
         Command::Admin(args) => run(admin::run(args.command)),
         Command::RunnerImage(args) => runner_image::run(args.command),
+        Command::Image(args) => run(image::run(args.command)),
         Command::Doctor(args) => run(doctor::run(args)),
     };
     match done {

@@ -40,7 +40,10 @@ impl Opened {
             ids: ids.clone(),
             doorbell: database.clone(),
             catalog: Arc::new(catalog(settings)),
-            config: Config::new(ServerKey::new(*key.bytes())),
+            config: Config {
+                images_max_bytes: settings.images_max_bytes,
+                ..Config::new(ServerKey::new(*key.bytes()))
+            },
         });
         Ok(Self {
             control,

@@ -36,6 +36,8 @@ pub struct File {
     pub worker: Worker,
     /// `[runner]`
     pub runner: Runner,
+    /// `[images]`
+    pub images: Images,
     /// `[runtime]`
     pub runtime: Runtime,
     /// `[compute]`
@@ -113,6 +115,14 @@ pub struct Worker {
 pub struct Runner {
     /// Runner image reference.
     pub image: Option<String>,
+}
+
+/// `[images]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Images {
+    /// GiB that setup images may take together; no limit unless given.
+    pub max_gib: Option<u32>,
 }
 
 /// `[runtime]`

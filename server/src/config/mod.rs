@@ -52,6 +52,8 @@ pub struct Settings {
     pub worker: Worker,
     /// Runner image reference that environments boot.
     pub runner_image: String,
+    /// Bytes that setup images may take together; `None`: no limit.
+    pub images_max_bytes: Option<u64>,
     /// OCI runtime command: `crun` or `runc`, or a path to one.
     pub runtime: PathBuf,
     /// Which of the two it is.
@@ -230,6 +232,12 @@ impl Settings {
             runner_image: env("GROUNDWORK_RUNNER_IMAGE")
                 .or_else(|| file.runner.image.clone())
                 .unwrap_or_else(|| RUNNER_IMAGE_DEFAULT.to_owned()),
+            images_max_bytes: file
+                .images
+                .max_gib
+                .map(|gib| in_range("images.max_gib", gib, 1, 1_048_576))
+                .transpose()?
+                .map(|gib| u64::from(gib) << 30),
             runtime_kind: runtime_kind(&runtime)?,
             runtime,
             sandbox: HostSettings {

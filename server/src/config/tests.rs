@@ -39,6 +39,8 @@ fn every_setting_of_the_file_is_honoured() {
         capacity = 2
         [runner]
         image = "groundwork/runner:small"
+        [images]
+        max_gib = 20
         [runtime]
         command = "/opt/bin/runc"
         [sandbox]
@@ -55,6 +57,7 @@ fn every_setting_of_the_file_is_honoured() {
     )
     .unwrap();
     assert_eq!(got.listen.to_string(), "0.0.0.0:8080");
+    assert_eq!(got.images_max_bytes, Some(20 << 30));
     assert_eq!(got.data, Path::new("/srv/groundwork"));
     assert_eq!(
         got.database,

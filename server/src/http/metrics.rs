@@ -10,6 +10,7 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
+use control::images::ImageFigures;
 use http::{HeaderValue, header};
 
 use super::AppState;
@@ -40,7 +41,7 @@ impl Metrics {
         self.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    fn text(&self, ready: &[(&str, bool)]) -> String {
+    fn text(&self, ready: &[(&str, bool)], images: ImageFigures) -> String {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut text = String::new();
         let mut line = |args: std::fmt::Arguments<'_>| {
@@ -62,6 +63,42 @@ impl Metrics {
             line(format_args!(
                 "groundwork_ready{{part=\"{part}\"}} {}",
                 u8::from(*ok)
+            ));
+        }
+        for (name, kind, help, value) in [
+            (
+                "groundwork_images",
+                "gauge",
+                "Setup images that sessions can start from.",
+                images.images,
+            ),
+            (
+                "groundwork_image_bytes",
+                "gauge",
+                "Bytes that setup images take together.",
+                images.bytes,
+            ),
+            (
+                "groundwork_images_evicted_total",
+                "counter",
+                "Setup images that gave way to others.",
+                images.evicted,
+            ),
+            (
+                "groundwork_images_missing_total",
+                "counter",
+                "Setup images whose layer was found missing.",
+                images.missing,
+            ),
+            (
+                "groundwork_layers_deleted_total",
+                "counter",
+                "Saved layers that workers were told to delete.",
+                images.layers_deleted,
+            ),
+        ] {
+            line(format_args!(
+                "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
             ));
         }
         line(format_args!(
@@ -106,11 +143,14 @@ impl Metrics {
 /// `GET /metrics`
 pub async fn metrics(State(state): State<AppState>) -> Response {
     let found = super::health::found(&state).await;
-    let text = state.metrics.text(&[
-        ("database", found.database),
-        ("worker", found.worker),
-        ("runner_image", found.runner_image),
-    ]);
+    let text = state.metrics.text(
+        &[
+            ("database", found.database),
+            ("worker", found.worker),
+            ("runner_image", found.runner_image),
+        ],
+        state.control.image_figures(),
+    );
     (
         [(
             header::CONTENT_TYPE,
@@ -131,9 +171,18 @@ mod tests {
         metrics.count(200, Duration::from_millis(5));
         metrics.count(404, Duration::from_millis(30));
         metrics.count(503, Duration::from_secs(60));
-        let text = metrics.text(&[("database", true)]);
+        let images = ImageFigures {
+            images: 2,
+            bytes: 300,
+            evicted: 1,
+            ..ImageFigures::default()
+        };
+        let text = metrics.text(&[("database", true)], images);
         for line in [
             "groundwork_ready{part=\"database\"} 1",
+            "groundwork_images 2",
+            "groundwork_image_bytes 300",
+            "groundwork_images_evicted_total 1",
             "groundwork_http_answers_total{status=\"2xx\"} 1",
             "groundwork_http_answers_total{status=\"4xx\"} 1",
             "groundwork_http_answers_total{status=\"5xx\"} 1",

@@ -1,6 +1,7 @@
 //! What the application layer needs from outside: storage, time, ids, secrets, doorbells. Implemented in `store`,
 //! `server` and, for tests, `testkit`.
 
+mod images;
 pub mod rows;
 mod storage;
 
@@ -10,6 +11,7 @@ use domain::{
     ids::{Id, SetupRunId},
     timestamp::Timestamp,
 };
+pub use images::*;
 pub use storage::*;
 use uuid::Uuid;
 

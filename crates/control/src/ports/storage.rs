@@ -8,6 +8,7 @@ use domain::{
     timestamp::Timestamp,
 };
 
+use super::images::ImageStore;
 use super::rows::{
     ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow, RevisionRow,
     SetupRunRow, UserRow, WebSessionRow, WorkerRow,
@@ -147,7 +148,7 @@ pub struct LogAppend {
 
 /// Everything the application layer stores.
 #[async_trait]
-pub trait Store: Send + Sync {
+pub trait Store: ImageStore + Send + Sync {
     /// Answers when the database does.
     async fn ping(&self) -> Result<(), StoreError>;
 

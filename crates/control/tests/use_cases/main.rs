@@ -15,6 +15,7 @@ mod environments;
 mod following;
 mod gateway;
 mod idempotency;
+mod images;
 mod leases;
 mod members;
 mod saving;

@@ -7,10 +7,12 @@
 //! <root>/layers/<hex>/                  saved layers by digest
 //! ```
 
+mod layers;
 mod runner;
 
 use std::path::{Path, PathBuf};
 
+pub use layers::{bytes_on_disk, hex_of};
 pub use runner::{BuildError, Variant};
 use serde::{Deserialize, Serialize};
 

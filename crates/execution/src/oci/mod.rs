@@ -16,6 +16,7 @@
 pub mod config_json;
 mod connection;
 mod host_layer;
+mod pins;
 mod reclaim;
 
 use std::{
@@ -157,6 +158,7 @@ pub struct OciRuntime {
     sandboxes: Mutex<HashMap<SandboxId, Arc<Connection>>>,
     /// One at a time: two starts from the same layers would generate the same host layer.
     host_layers: Mutex<()>,
+    pins: pins::Pins,
 }
 
 fn other(what: &str) -> impl FnOnce(io::Error) -> RuntimeError + '_ {
@@ -196,6 +198,7 @@ impl OciRuntime {
             init,
             sandboxes: Mutex::default(),
             host_layers: Mutex::default(),
+            pins: pins::Pins::default(),
         })
     }
 
@@ -235,14 +238,15 @@ impl OciRuntime {
         let (Some(image), Some(rootfs)) = (image, rootfs) else {
             return Err(RuntimeError::NoImage(spec.runner_image.clone()));
         };
+        self.pins.pin(spec.id, &spec.layers);
         // Highest first.
         let mut layers = Vec::new();
         for digest in spec.layers.iter().rev() {
-            let layer = self.layer_dir(digest)?;
-            if !layer.is_dir() {
-                return Err(RuntimeError::NoImage(digest.clone()));
+            let layer = self.config.images.layer_dir(digest);
+            match layer.filter(|layer| layer.is_dir()) {
+                Some(layer) => layers.push(layer),
+                None => return Err(RuntimeError::NoImage(digest.clone())),
             }
-            layers.push(layer);
         }
         layers.push(rootfs);
         let host_layer = {
@@ -284,15 +288,6 @@ impl OciRuntime {
             base_digest: image.digest,
             life: spec.life,
         })
-    }
-
-    /// Directory of a saved layer; its digest names a file and must look like one.
-    fn layer_dir(&self, digest: &str) -> Result<PathBuf, RuntimeError> {
-        let hex = digest.strip_prefix("sha256:").unwrap_or(digest);
-        if hex.len() != 64 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(RuntimeError::NoImage(digest.to_owned()));
-        }
-        Ok(self.config.images.layers_dir().join(hex))
     }
 }
 
@@ -424,7 +419,19 @@ impl Runtime for OciRuntime {
         let connection = self.connection(id).await?;
         connection.let_events_flow();
         match connection.ask(Request::Save).await? {
-            Reply::Saved(layer) => Ok(layer),
+            Reply::Saved(layer) => {
+                self.pins.note_saved(&layer.digest);
+                let dir = self.config.images.layer_dir(&layer.digest);
+                if dir.is_some_and(|dir| dir.is_dir()) {
+                    Ok(layer)
+                } else {
+                    // The same layer was there already, and was deleted at this very moment.
+                    Err(RuntimeError::Save {
+                        reason: "io_error".to_owned(),
+                        message: "the saved layer was deleted while it was saved again".to_owned(),
+                    })
+                }
+            }
             _ => Err(RuntimeError::Other(
                 "the shim answered something else".into(),
             )),
@@ -439,7 +446,18 @@ impl Runtime for OciRuntime {
         let config = self.config.clone();
         tokio::task::spawn_blocking(move || reclaim::sandbox(&config, id))
             .await
-            .map_err(|error| RuntimeError::Other(error.to_string()))?
+            .map_err(|error| RuntimeError::Other(error.to_string()))??;
+        self.pins.unpin(id);
+        Ok(())
+    }
+
+    async fn saved_layers(&self) -> Result<Vec<String>, RuntimeError> {
+        let images = &self.config.images;
+        images.saved_layers().map_err(other("reading the layers"))
+    }
+
+    async fn delete_layer(&self, digest: &str) -> Result<bool, RuntimeError> {
+        self.remove_layer(digest).await
     }
 
     async fn leftovers(&self) -> Result<Vec<Leftover>, RuntimeError> {

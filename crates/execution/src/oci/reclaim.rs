@@ -321,5 +321,13 @@ pub(super) fn all(config: &OciConfig, ours: &[SandboxId]) -> Result<Vec<Leftover
             }
         }
     }
+    match config.images.clear_fragments() {
+        Ok(fragments) => removed.extend(
+            fragments
+                .into_iter()
+                .map(|path| leftover("unfinished layer", path.display().to_string())),
+        ),
+        Err(error) => tracing::error!(%error, "removing half-deleted layers"),
+    }
     first_error.map_or(Ok(removed), Err)
 }

@@ -170,3 +170,50 @@ async fn a_save_that_finds_no_room_leaves_nothing() {
     assert_eq!(left, 0);
     bench.assert_clean().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_layer_that_a_sandbox_uses_is_not_deleted_and_goes_with_the_last_one() {
+    let bench = Bench::new();
+    let first = spec();
+    let id = bench.start(&first).await;
+    bench
+        .script(id, "echo kept >/workspace/kept\n", 60)
+        .await
+        .unwrap()
+        .passed();
+    let saved = bench.runtime.save_image(id).await.unwrap();
+    bench.runtime.destroy(id).await.unwrap();
+    assert_eq!(
+        bench.runtime.saved_layers().await.unwrap(),
+        [saved.digest.clone()]
+    );
+    assert!(
+        !bench.runtime.delete_layer(&saved.digest).await.unwrap(),
+        "just saved, and not reported yet"
+    );
+    // Another worker on the same images: it saved nothing.
+    let next = execution::oci::OciRuntime::new(bench.runtime.config().clone()).unwrap();
+    let mut second = spec();
+    second.layers.push(saved.digest.clone());
+    next.prepare(&second).await.unwrap();
+    assert!(!next.delete_layer(&saved.digest).await.unwrap());
+    next.destroy(second.id).await.unwrap();
+    assert!(next.delete_layer(&saved.digest).await.unwrap());
+    assert!(next.saved_layers().await.unwrap().is_empty());
+    assert_eq!(fs::read_dir(bench.layers()).unwrap().count(), 0);
+    second.id = crate::support::new_id();
+    assert_eq!(
+        next.prepare(&second).await,
+        Err(RuntimeError::NoImage(saved.digest))
+    );
+    bench.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_that_was_cut_off_is_finished_at_the_next_start() {
+    let bench = Bench::new();
+    let half = bench.layers().join(format!("{}.removing", "a".repeat(64)));
+    fs::create_dir_all(half.join("etc")).unwrap();
+    bench.runtime.reclaim().await.unwrap();
+    assert_eq!(fs::read_dir(bench.layers()).unwrap().count(), 0);
+}

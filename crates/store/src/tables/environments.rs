@@ -92,6 +92,23 @@ pub(super) async fn list(
     .collect()
 }
 
+/// Of all organizations, those with a verdict that a run passed, oldest first.
+pub(super) async fn verified(db: &Database) -> Result<Vec<EnvironmentRow>, StoreError> {
+    db.rows(
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM environments WHERE deleted_at IS NULL AND verification LIKE '%\"verified\"%' \
+             ORDER BY created_at, environment_id"
+        ),
+        values![],
+    )
+    .await?
+    .iter()
+    .map(read)
+    .collect()
+}
+
 pub(super) async fn update(
     db: &Database,
     expected: i64,

@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod effects;
 mod environments;
+mod images;
 mod logs;
 mod members;
 mod port;

@@ -8,7 +8,7 @@ use domain::{
     roles::Role,
     setup_run::{HintCode, Kind, LogLine, Phase, RunState, Stream},
     timestamp::Timestamp,
-    verification::Verification,
+    verification::{SetupImage, Verification},
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -73,6 +73,23 @@ pub fn environment(org: u64, number: u64) -> EnvironmentRow {
         setup_updated_at: Some(at(1)),
         created_at: at(i64::try_from(number).unwrap()),
         updated_at: at(2),
+    }
+}
+
+pub fn image(number: u64) -> SetupImage {
+    SetupImage {
+        image_id: format!("image-{number}"),
+        compute_id: "compute".to_owned(),
+        setup_run_id: id(number),
+        image: format!("groundwork/setup-{number}@sha256:{number:064}"),
+        base_image_digest: "sha256:runner".to_owned(),
+        fingerprint: Fingerprint("sha256:00".to_owned()),
+        runner_image: "groundwork/runner:full".to_owned(),
+        generation: 1,
+        size_bytes: 7,
+        captured_at: at(5),
+        usable: true,
+        warmup_message: None,
     }
 }
 

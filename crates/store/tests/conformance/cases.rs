@@ -41,6 +41,7 @@ macro_rules! suite {
                 an_unreadable_definition_is_named_without_its_text,
                 another_organizations_environment_is_not_there,
                 environments_ring,
+                environments_with_an_image_are_found_in_every_organization,
                 abandoned_calls_hold_no_lock_and_lose_no_connection,
             }
             runs {

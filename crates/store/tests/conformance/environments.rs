@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use control::ports::{
-    Admission, Doorbell, Effects, RunChange, Store, StoreError, Topic, Written,
+    Admission, Doorbell, Effects, ImageStore as _, RunChange, Store, StoreError, Topic, Written,
     rows::{EnvironmentRow, RevisionRow},
 };
-use domain::setup_run::{Command, Status};
+use domain::{
+    setup_run::{Command, Status},
+    verification::VerificationStatus,
+};
 
 use super::fixture::{add_environment, admit, at_once, bootstrapped, with_environment};
 use crate::common::{Bed, rows};
@@ -294,4 +297,29 @@ async fn current(bed: &Bed) -> EnvironmentRow {
         .await
         .unwrap()
         .unwrap()
+}
+
+pub async fn environments_with_an_image_are_found_in_every_organization(bed: &Bed) {
+    bootstrapped(bed).await;
+    let mut with = rows::environment(1, 100);
+    with.verification.status = VerificationStatus::Verified;
+    with.verification.image = Some(rows::image(100));
+    let mut deleted = with.clone();
+    deleted.environment_id = rows::id(101);
+    let mut without = rows::environment(1, 102);
+    without.verification.status = VerificationStatus::Verified;
+    // The word alone, in a field of the member's, is no verdict.
+    let mut never = rows::environment(1, 103);
+    never.definition.description = "\"verified\"".to_owned();
+    for row in [&with, &deleted, &without, &never] {
+        bed.db.insert_environment(row, rows::none()).await.unwrap();
+    }
+    let mut gone = deleted.clone();
+    gone.version = 2;
+    let written = bed
+        .db
+        .delete_environment(1, &gone, rows::at(9), None, rows::none())
+        .await;
+    assert_eq!(written.unwrap(), Written::Done);
+    assert_eq!(bed.db.environments_with_image().await.unwrap(), [with]);
 }

@@ -1,0 +1,25 @@
+//! Who needs which setup image.
+
+use async_trait::async_trait;
+use control::ports::{ImageStore, StoreError, rows::EnvironmentRow};
+use domain::{ids::EnvironmentId, timestamp::Timestamp};
+
+use super::environments;
+use crate::Database;
+
+#[async_trait]
+impl ImageStore for Database {
+    async fn environments_with_image(&self) -> Result<Vec<EnvironmentRow>, StoreError> {
+        let rows = environments::verified(self).await?;
+        Ok(rows
+            .into_iter()
+            .filter(|row| row.verification.image.is_some())
+            .collect())
+    }
+    async fn session_layers(&self) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
+    }
+    async fn last_session_starts(&self) -> Result<Vec<(EnvironmentId, Timestamp)>, StoreError> {
+        Ok(Vec::new())
+    }
+}
