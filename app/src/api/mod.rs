@@ -25,6 +25,11 @@ pub mod keys;
     missing_docs,
     reason = "the server macro makes a field of each argument"
 )]
+pub mod records;
+#[allow(
+    missing_docs,
+    reason = "the server macro makes a field of each argument"
+)]
 pub mod setup_runs;
 #[allow(
     missing_docs,

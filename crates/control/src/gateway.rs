@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use domain::{
     ids::{ImageId, WorkerId},
     limits,
+    run_records::RunRecords,
     setup_run::{Command, End, FailureCode, Phase, Refusal, Status},
     timestamp::Timestamp,
     verification::{ImageCaptureFailure, SetupImage},
@@ -345,6 +346,22 @@ impl Gateway for LocalGateway {
             .0
             .store
             .append_log(&append)
+            .await
+            .map_err(unavailable)?
+        {
+            Appended::Done => {
+                control.renew(held);
+                Ok(())
+            }
+            Appended::Fenced => Err(GatewayError::Fenced),
+        }
+    }
+
+    async fn record(&self, held: Held, records: RunRecords) -> Result<(), GatewayError> {
+        let control = &self.0;
+        let store = &control.0.store;
+        match store
+            .record_run(held.setup_run_id, held.attempt, &records)
             .await
             .map_err(unavailable)?
         {

@@ -25,6 +25,7 @@ mod passwords;
 pub mod policy;
 pub mod ports;
 pub mod reconcilers;
+pub mod run_records;
 pub mod search;
 pub mod secret;
 pub mod setup_runs;

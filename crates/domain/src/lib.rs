@@ -18,6 +18,7 @@ pub mod process;
 #[cfg(feature = "redaction")]
 pub mod redaction;
 pub mod roles;
+pub mod run_records;
 pub mod setup_run;
 pub mod setup_script;
 pub mod templates;

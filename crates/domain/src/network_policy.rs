@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 mod address;
+mod allow;
 mod compiled;
 mod glob;
 mod wire;

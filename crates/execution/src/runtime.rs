@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+pub use domain::run_records::EgressOutcome;
 use domain::{
     ids::SandboxId,
     mounts::Mount,
@@ -102,33 +103,6 @@ pub struct EgressEvent {
     pub detail: String,
     /// How often (packets, for what the kernel refused).
     pub count: u64,
-}
-
-/// How an attempt to reach a host ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EgressOutcome {
-    /// The policy let it through, and the far side answered.
-    Allowed,
-    /// No rule allows the host, or a rule denies it.
-    Denied,
-    /// The policy allows the host, but its address is one that no sandbox may reach.
-    RefusedAddress,
-    /// What the client said does not match what it dialled: another TLS server name or `Host`, or neither to be read.
-    Mismatch,
-    /// Traffic that no policy lets through: UDP.
-    Protocol,
-    /// The policy let it through, but the name does not resolve or the far side does not answer.
-    UpstreamFailed,
-    /// A limit on what one sandbox can make the gateway hold was reached.
-    Limit,
-}
-
-impl EgressOutcome {
-    /// Whether it was we who refused.
-    pub const fn blocked(self) -> bool {
-        !matches!(self, Self::Allowed | Self::UpstreamFailed)
-    }
 }
 
 impl EgressEvent {

@@ -66,6 +66,19 @@ impl<'r> Columns<'r> {
         T::try_from(number).map_err(|_| self.corrupt(column, format!("{number} is out of range")))
     }
 
+    /// As [`Self::count`], of a column that may be empty.
+    pub(crate) fn count_if<T: TryFrom<i64>>(
+        &self,
+        column: &'static str,
+    ) -> Result<Option<T>, StoreError> {
+        self.get::<Option<i64>>(column)?
+            .map(|number| {
+                T::try_from(number)
+                    .map_err(|_| self.corrupt(column, format!("{number} is out of range")))
+            })
+            .transpose()
+    }
+
     pub(crate) fn time(&self, column: &'static str) -> Result<Timestamp, StoreError> {
         self.number(column).map(Timestamp::from_micros)
     }

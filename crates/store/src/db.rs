@@ -345,6 +345,11 @@ impl From<i64> for Value {
         Self::Int(Some(number))
     }
 }
+impl From<Option<i64>> for Value {
+    fn from(number: Option<i64>) -> Self {
+        Self::Int(number)
+    }
+}
 impl From<u32> for Value {
     fn from(number: u32) -> Self {
         Self::Int(Some(i64::from(number)))

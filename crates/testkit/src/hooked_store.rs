@@ -22,10 +22,10 @@ use domain::{
         ApiKeyId, AuditId, EnvironmentId, InvitationId, OrganizationId, SetupRunId, UserId,
         WorkerId,
     },
+    run_records::RunRecords,
     setup_run::LogLine,
     timestamp::Timestamp,
 };
-
 /// A moment of a storage call, by the method's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
@@ -99,13 +99,20 @@ impl HookedStore {
     }
 }
 
+/// A call of the inner store with its two moments.
+macro_rules! hooked {
+    ($self:ident, $method:ident($($argument:expr),* $(,)?)) => {{
+        $self.hook(Moment::Before(stringify!($method))).await?;
+        let answer = $self.inner.$method($($argument),*).await;
+        $self.hook(Moment::After(stringify!($method))).await?;
+        answer
+    }};
+}
+
 #[async_trait]
 impl Store for HookedStore {
     async fn ping(&self) -> Result<(), StoreError> {
-        self.hook(Moment::Before("ping")).await?;
-        let answer = self.inner.ping().await;
-        self.hook(Moment::After("ping")).await?;
-        answer
+        hooked!(self, ping())
     }
     async fn bootstrap(
         &self,
@@ -113,34 +120,19 @@ impl Store for HookedStore {
         admin: &UserRow,
         fx: Effects,
     ) -> Result<Written, StoreError> {
-        self.hook(Moment::Before("bootstrap")).await?;
-        let answer = self.inner.bootstrap(org, admin, fx).await;
-        self.hook(Moment::After("bootstrap")).await?;
-        answer
+        hooked!(self, bootstrap(org, admin, fx))
     }
     async fn organizations(&self) -> Result<Vec<OrganizationRow>, StoreError> {
-        self.hook(Moment::Before("organizations")).await?;
-        let answer = self.inner.organizations().await;
-        self.hook(Moment::After("organizations")).await?;
-        answer
+        hooked!(self, organizations())
     }
     async fn user_by_email(&self, email: &str) -> Result<Option<UserRow>, StoreError> {
-        self.hook(Moment::Before("user_by_email")).await?;
-        let answer = self.inner.user_by_email(email).await;
-        self.hook(Moment::After("user_by_email")).await?;
-        answer
+        hooked!(self, user_by_email(email))
     }
     async fn user(&self, id: UserId) -> Result<Option<UserRow>, StoreError> {
-        self.hook(Moment::Before("user")).await?;
-        let answer = self.inner.user(id).await;
-        self.hook(Moment::After("user")).await?;
-        answer
+        hooked!(self, user(id))
     }
     async fn users(&self, org: OrganizationId) -> Result<Vec<UserRow>, StoreError> {
-        self.hook(Moment::Before("users")).await?;
-        let answer = self.inner.users(org).await;
-        self.hook(Moment::After("users")).await?;
-        answer
+        hooked!(self, users(org))
     }
     async fn insert_user(
         &self,
@@ -148,10 +140,7 @@ impl Store for HookedStore {
         invitation: Option<(InvitationId, Timestamp)>,
         fx: Effects,
     ) -> Result<Written, StoreError> {
-        self.hook(Moment::Before("insert_user")).await?;
-        let answer = self.inner.insert_user(user, invitation, fx).await;
-        self.hook(Moment::After("insert_user")).await?;
-        answer
+        hooked!(self, insert_user(user, invitation, fx))
     }
     async fn update_user(
         &self,
@@ -159,35 +148,23 @@ impl Store for HookedStore {
         user: &UserRow,
         fx: Effects,
     ) -> Result<Written, StoreError> {
-        self.hook(Moment::Before("update_user")).await?;
-        let answer = self.inner.update_user(expected_epoch, user, fx).await;
-        self.hook(Moment::After("update_user")).await?;
-        answer
+        hooked!(self, update_user(expected_epoch, user, fx))
     }
     async fn insert_invitation(
         &self,
         invitation: &InvitationRow,
         fx: Effects,
     ) -> Result<(), StoreError> {
-        self.hook(Moment::Before("insert_invitation")).await?;
-        let answer = self.inner.insert_invitation(invitation, fx).await;
-        self.hook(Moment::After("insert_invitation")).await?;
-        answer
+        hooked!(self, insert_invitation(invitation, fx))
     }
     async fn invitation_by_token(
         &self,
         token_hash: &str,
     ) -> Result<Option<InvitationRow>, StoreError> {
-        self.hook(Moment::Before("invitation_by_token")).await?;
-        let answer = self.inner.invitation_by_token(token_hash).await;
-        self.hook(Moment::After("invitation_by_token")).await?;
-        answer
+        hooked!(self, invitation_by_token(token_hash))
     }
     async fn invitations(&self, org: OrganizationId) -> Result<Vec<InvitationRow>, StoreError> {
-        self.hook(Moment::Before("invitations")).await?;
-        let answer = self.inner.invitations(org).await;
-        self.hook(Moment::After("invitations")).await?;
-        answer
+        hooked!(self, invitations(org))
     }
     async fn close_invitation(
         &self,
@@ -196,32 +173,20 @@ impl Store for HookedStore {
         at: Timestamp,
         fx: Effects,
     ) -> Result<Written, StoreError> {
-        self.hook(Moment::Before("close_invitation")).await?;
-        let answer = self.inner.close_invitation(org, id, at, fx).await;
-        self.hook(Moment::After("close_invitation")).await?;
-        answer
+        hooked!(self, close_invitation(org, id, at, fx))
     }
     async fn insert_api_key(&self, key: &ApiKeyRow, fx: Effects) -> Result<(), StoreError> {
-        self.hook(Moment::Before("insert_api_key")).await?;
-        let answer = self.inner.insert_api_key(key, fx).await;
-        self.hook(Moment::After("insert_api_key")).await?;
-        answer
+        hooked!(self, insert_api_key(key, fx))
     }
     async fn api_key_by_hash(&self, secret_hash: &str) -> Result<Option<ApiKeyRow>, StoreError> {
-        self.hook(Moment::Before("api_key_by_hash")).await?;
-        let answer = self.inner.api_key_by_hash(secret_hash).await;
-        self.hook(Moment::After("api_key_by_hash")).await?;
-        answer
+        hooked!(self, api_key_by_hash(secret_hash))
     }
     async fn api_keys(
         &self,
         org: OrganizationId,
         user: Option<UserId>,
     ) -> Result<Vec<ApiKeyRow>, StoreError> {
-        self.hook(Moment::Before("api_keys")).await?;
-        let answer = self.inner.api_keys(org, user).await;
-        self.hook(Moment::After("api_keys")).await?;
-        answer
+        hooked!(self, api_keys(org, user))
     }
     async fn revoke_api_key(
         &self,
@@ -230,44 +195,26 @@ impl Store for HookedStore {
         at: Timestamp,
         fx: Effects,
     ) -> Result<Written, StoreError> {
-        self.hook(Moment::Before("revoke_api_key")).await?;
-        let answer = self.inner.revoke_api_key(org, id, at, fx).await;
-        self.hook(Moment::After("revoke_api_key")).await?;
-        answer
+        hooked!(self, revoke_api_key(org, id, at, fx))
     }
     async fn touch_api_key(&self, id: ApiKeyId, at: Timestamp) -> Result<(), StoreError> {
-        self.hook(Moment::Before("touch_api_key")).await?;
-        let answer = self.inner.touch_api_key(id, at).await;
-        self.hook(Moment::After("touch_api_key")).await?;
-        answer
+        hooked!(self, touch_api_key(id, at))
     }
     async fn save_web_session(&self, session: &WebSessionRow) -> Result<(), StoreError> {
-        self.hook(Moment::Before("save_web_session")).await?;
-        let answer = self.inner.save_web_session(session).await;
-        self.hook(Moment::After("save_web_session")).await?;
-        answer
+        hooked!(self, save_web_session(session))
     }
     async fn create_web_session(&self, session: &WebSessionRow) -> Result<Written, StoreError> {
-        self.hook(Moment::Before("create_web_session")).await?;
-        let answer = self.inner.create_web_session(session).await;
-        self.hook(Moment::After("create_web_session")).await?;
-        answer
+        hooked!(self, create_web_session(session))
     }
     async fn web_session(
         &self,
         id_hash: &str,
         now: Timestamp,
     ) -> Result<Option<WebSessionRow>, StoreError> {
-        self.hook(Moment::Before("web_session")).await?;
-        let answer = self.inner.web_session(id_hash, now).await;
-        self.hook(Moment::After("web_session")).await?;
-        answer
+        hooked!(self, web_session(id_hash, now))
     }
     async fn delete_web_session(&self, id_hash: &str) -> Result<(), StoreError> {
-        self.hook(Moment::Before("delete_web_session")).await?;
-        let answer = self.inner.delete_web_session(id_hash).await;
-        self.hook(Moment::After("delete_web_session")).await?;
-        answer
+        hooked!(self, delete_web_session(id_hash))
     }
     async fn delete_expired_web_sessions(&self, now: Timestamp) -> Result<u64, StoreError> {
         self.hook(Moment::Before("delete_expired_web_sessions"))
@@ -278,16 +225,10 @@ impl Store for HookedStore {
         answer
     }
     async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
-        self.hook(Moment::Before("setting")).await?;
-        let answer = self.inner.setting(name).await;
-        self.hook(Moment::After("setting")).await?;
-        answer
+        hooked!(self, setting(name))
     }
     async fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), StoreError> {
-        self.hook(Moment::Before("set_setting")).await?;
-        let answer = self.inner.set_setting(name, value).await;
-        self.hook(Moment::After("set_setting")).await?;
-        answer
+        hooked!(self, set_setting(name, value))
     }
     async fn claim_receipt(
         &self,
@@ -296,51 +237,33 @@ impl Store for HookedStore {
         receipts_before: Timestamp,
         claims_before: Timestamp,
     ) -> Result<ReceiptClaim, StoreError> {
-        self.hook(Moment::Before("claim_receipt")).await?;
-        let answer = self
-            .inner
-            .claim_receipt(key, now, receipts_before, claims_before)
-            .await;
-        self.hook(Moment::After("claim_receipt")).await?;
-        answer
+        hooked!(
+            self,
+            claim_receipt(key, now, receipts_before, claims_before)
+        )
     }
     async fn release_receipt(&self, key: &RequestKey) -> Result<(), StoreError> {
-        self.hook(Moment::Before("release_receipt")).await?;
-        let answer = self.inner.release_receipt(key).await;
-        self.hook(Moment::After("release_receipt")).await?;
-        answer
+        hooked!(self, release_receipt(key))
     }
     async fn delete_receipts(&self, before: Timestamp) -> Result<u64, StoreError> {
-        self.hook(Moment::Before("delete_receipts")).await?;
-        let answer = self.inner.delete_receipts(before).await;
-        self.hook(Moment::After("delete_receipts")).await?;
-        answer
+        hooked!(self, delete_receipts(before))
     }
     async fn insert_environment(
         &self,
         row: &EnvironmentRow,
         fx: Effects,
     ) -> Result<(), StoreError> {
-        self.hook(Moment::Before("insert_environment")).await?;
-        let answer = self.inner.insert_environment(row, fx).await;
-        self.hook(Moment::After("insert_environment")).await?;
-        answer
+        hooked!(self, insert_environment(row, fx))
     }
     async fn environment(
         &self,
         org: OrganizationId,
         id: EnvironmentId,
     ) -> Result<Option<EnvironmentRow>, StoreError> {
-        self.hook(Moment::Before("environment")).await?;
-        let answer = self.inner.environment(org, id).await;
-        self.hook(Moment::After("environment")).await?;
-        answer
+        hooked!(self, environment(org, id))
     }
     async fn environments(&self, org: OrganizationId) -> Result<Vec<EnvironmentRow>, StoreError> {
-        self.hook(Moment::Before("environments")).await?;
-        let answer = self.inner.environments(org).await;
-        self.hook(Moment::After("environments")).await?;
-        answer
+        hooked!(self, environments(org))
     }
     async fn update_environment(
         &self,
@@ -348,10 +271,7 @@ impl Store for HookedStore {
         row: &EnvironmentRow,
         fx: Effects,
     ) -> Result<Written, StoreError> {
-        self.hook(Moment::Before("update_environment")).await?;
-        let answer = self.inner.update_environment(expected, row, fx).await;
-        self.hook(Moment::After("update_environment")).await?;
-        answer
+        hooked!(self, update_environment(expected, row, fx))
     }
     async fn delete_environment(
         &self,
@@ -361,19 +281,10 @@ impl Store for HookedStore {
         run: Option<RunChange<'_>>,
         fx: Effects,
     ) -> Result<Written, StoreError> {
-        self.hook(Moment::Before("delete_environment")).await?;
-        let answer = self
-            .inner
-            .delete_environment(expected, row, at, run, fx)
-            .await;
-        self.hook(Moment::After("delete_environment")).await?;
-        answer
+        hooked!(self, delete_environment(expected, row, at, run, fx))
     }
     async fn revisions(&self, id: EnvironmentId) -> Result<Vec<RevisionRow>, StoreError> {
-        self.hook(Moment::Before("revisions")).await?;
-        let answer = self.inner.revisions(id).await;
-        self.hook(Moment::After("revisions")).await?;
-        answer
+        hooked!(self, revisions(id))
     }
     async fn admit_run(
         &self,
@@ -384,41 +295,26 @@ impl Store for HookedStore {
         limit: usize,
         fx: Effects,
     ) -> Result<Admission, StoreError> {
-        self.hook(Moment::Before("admit_run")).await?;
-        let answer = self
-            .inner
-            .admit_run(run, first_line, expected, environment, limit, fx)
-            .await;
-        self.hook(Moment::After("admit_run")).await?;
-        answer
+        hooked!(
+            self,
+            admit_run(run, first_line, expected, environment, limit, fx)
+        )
     }
     async fn run(&self, id: SetupRunId) -> Result<Option<SetupRunRow>, StoreError> {
-        self.hook(Moment::Before("run")).await?;
-        let answer = self.inner.run(id).await;
-        self.hook(Moment::After("run")).await?;
-        answer
+        hooked!(self, run(id))
     }
     async fn runs(
         &self,
         environment: EnvironmentId,
         limit: u32,
     ) -> Result<Vec<SetupRunRow>, StoreError> {
-        self.hook(Moment::Before("runs")).await?;
-        let answer = self.inner.runs(environment, limit).await;
-        self.hook(Moment::After("runs")).await?;
-        answer
+        hooked!(self, runs(environment, limit))
     }
     async fn waiting_run(&self) -> Result<Option<SetupRunRow>, StoreError> {
-        self.hook(Moment::Before("waiting_run")).await?;
-        let answer = self.inner.waiting_run().await;
-        self.hook(Moment::After("waiting_run")).await?;
-        answer
+        hooked!(self, waiting_run())
     }
     async fn driven_runs(&self) -> Result<Vec<SetupRunRow>, StoreError> {
-        self.hook(Moment::Before("driven_runs")).await?;
-        let answer = self.inner.driven_runs().await;
-        self.hook(Moment::After("driven_runs")).await?;
-        answer
+        hooked!(self, driven_runs())
     }
     async fn update_run(
         &self,
@@ -426,16 +322,10 @@ impl Store for HookedStore {
         environment: Option<(i64, &EnvironmentRow)>,
         fx: Effects,
     ) -> Result<Written, StoreError> {
-        self.hook(Moment::Before("update_run")).await?;
-        let answer = self.inner.update_run(change, environment, fx).await;
-        self.hook(Moment::After("update_run")).await?;
-        answer
+        hooked!(self, update_run(change, environment, fx))
     }
     async fn append_log(&self, append: &LogAppend) -> Result<Appended, StoreError> {
-        self.hook(Moment::Before("append_log")).await?;
-        let answer = self.inner.append_log(append).await;
-        self.hook(Moment::After("append_log")).await?;
-        answer
+        hooked!(self, append_log(append))
     }
     async fn log_lines(
         &self,
@@ -443,38 +333,34 @@ impl Store for HookedStore {
         after: u64,
         limit: u32,
     ) -> Result<StoredLog, StoreError> {
-        self.hook(Moment::Before("log_lines")).await?;
-        let answer = self.inner.log_lines(id, after, limit).await;
-        self.hook(Moment::After("log_lines")).await?;
-        answer
+        hooked!(self, log_lines(id, after, limit))
+    }
+    async fn record_run(
+        &self,
+        id: SetupRunId,
+        attempt: u32,
+        records: &RunRecords,
+    ) -> Result<Appended, StoreError> {
+        hooked!(self, record_run(id, attempt, records))
+    }
+    async fn run_records(&self, id: SetupRunId) -> Result<RunRecords, StoreError> {
+        hooked!(self, run_records(id))
     }
     async fn delete_logs(
         &self,
         ended_before: Timestamp,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
-        self.hook(Moment::Before("delete_logs")).await?;
-        let answer = self.inner.delete_logs(ended_before, now).await;
-        self.hook(Moment::After("delete_logs")).await?;
-        answer
+        hooked!(self, delete_logs(ended_before, now))
     }
     async fn register_worker(&self, worker: &WorkerRow) -> Result<WorkerId, StoreError> {
-        self.hook(Moment::Before("register_worker")).await?;
-        let answer = self.inner.register_worker(worker).await;
-        self.hook(Moment::After("register_worker")).await?;
-        answer
+        hooked!(self, register_worker(worker))
     }
     async fn touch_worker(&self, id: WorkerId, at: Timestamp) -> Result<(), StoreError> {
-        self.hook(Moment::Before("touch_worker")).await?;
-        let answer = self.inner.touch_worker(id, at).await;
-        self.hook(Moment::After("touch_worker")).await?;
-        answer
+        hooked!(self, touch_worker(id, at))
     }
     async fn workers(&self) -> Result<Vec<WorkerRow>, StoreError> {
-        self.hook(Moment::Before("workers")).await?;
-        let answer = self.inner.workers().await;
-        self.hook(Moment::After("workers")).await?;
-        answer
+        hooked!(self, workers())
     }
     async fn audit_matching(
         &self,
@@ -483,9 +369,6 @@ impl Store for HookedStore {
         before: Option<AuditId>,
         limit: u32,
     ) -> Result<Vec<AuditRow>, StoreError> {
-        self.hook(Moment::Before("audit")).await?;
-        let answer = self.inner.audit_matching(org, filter, before, limit).await;
-        self.hook(Moment::After("audit")).await?;
-        answer
+        hooked!(self, audit_matching(org, filter, before, limit))
     }
 }

@@ -6,6 +6,7 @@ pub mod environments;
 pub mod error;
 pub mod managed_agents;
 pub mod policy;
+pub mod run_records;
 #[cfg(not(target_arch = "wasm32"))]
 mod schema;
 #[cfg(not(target_arch = "wasm32"))]

@@ -8,6 +8,7 @@ use domain::{
     ids::{EnvironmentId, SetupRunId, WorkerId},
     mounts::Mount,
     network_policy::NetworkPolicy,
+    run_records::RunRecords,
     setup_run::{FailureCode, HintCode, Kind, LogLine, Phase},
 };
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,8 @@ pub trait Gateway: Send + Sync {
     async fn reach(&self, held: Held, phase: Phase, detail: Reached) -> Result<(), GatewayError>;
     /// Stores log lines; a batch stored already is accepted again and changes nothing.
     async fn append_log(&self, held: Held, batch: LogBatch) -> Result<(), GatewayError>;
+    /// Stores what was learnt of a run beside its log; a report stored already is accepted again and changes nothing.
+    async fn record(&self, held: Held, records: RunRecords) -> Result<(), GatewayError>;
     /// Says how a run ended.
     async fn finish(&self, held: Held, outcome: RunOutcome) -> Result<(), GatewayError>;
     /// Gives a run back after a fault of ours, to be tried again (or ended, past the retries).

@@ -2,10 +2,13 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use domain::hints::BlockedHost;
+use domain::{
+    hints::BlockedHost,
+    run_records::{AskedHost, LineTime, RunRecords},
+};
 use execution::{
     logs::{Batch, Limits, Pipeline},
-    runtime::{EgressEvent, EgressOutcome, Event},
+    runtime::{EgressEvent, EgressOutcome, Event, ScriptEnd},
 };
 use tokio::sync::mpsc;
 use wire::worker::{Assignment, Gateway, Held, LogBatch};
@@ -32,6 +35,8 @@ pub(crate) struct RunLog {
     recent: Recent,
     /// Hosts asked for, with the script line in which it was.
     egress: Vec<(u32, EgressEvent)>,
+    /// Hosts that the control plane has not heard of yet.
+    news: Vec<AskedHost>,
     line: u32,
     /// The lease is lost: what comes is thrown away.
     gone: bool,
@@ -86,6 +91,7 @@ impl RunLog {
             batches: 0,
             recent: Recent::default(),
             egress: Vec::new(),
+            news: Vec::new(),
             line: 0,
             gone: false,
         }
@@ -128,6 +134,68 @@ impl RunLog {
             {
                 self.gone = true;
             }
+            if self.tell_hosts().await.is_err() {
+                self.gone = true;
+            }
+        }
+    }
+
+    /// Reports hosts that were asked for the first time.
+    async fn tell_hosts(&mut self) -> Result<(), Gone> {
+        if self.news.is_empty() {
+            return Ok(());
+        }
+        let hosts = std::mem::take(&mut self.news);
+        self.report(RunRecords {
+            hosts,
+            timings: Vec::new(),
+        })
+        .await
+    }
+
+    /// Reports every host with its count, and the time of every line, as the script's end has them.
+    pub(crate) async fn tell_all(&mut self, end: &ScriptEnd) -> Result<(), Gone> {
+        self.tell_hosts().await?;
+        let timings = end.timings.iter().map(|(line, took)| LineTime {
+            line: *line,
+            micros: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        });
+        let records = RunRecords {
+            hosts: end
+                .egress
+                .iter()
+                .map(|event| self.asked(0, event))
+                .collect(),
+            timings: timings.collect(),
+        };
+        if records == RunRecords::default() {
+            return Ok(());
+        }
+        self.report(records).await
+    }
+
+    async fn report(&mut self, records: RunRecords) -> Result<(), Gone> {
+        if self.gone {
+            return Err(Gone);
+        }
+        self.caller
+            .persist(|| self.gateway.record(self.held, records.clone()))
+            .await
+    }
+
+    /// A host as it is reported: a name can hold a secret, too.
+    fn asked(&self, line: u32, event: &EgressEvent) -> AskedHost {
+        AskedHost {
+            host: self.pipeline.redact(&event.host),
+            port: event.port,
+            outcome: event.outcome,
+            rule: event.rule.and_then(|rule| u32::try_from(rule).ok()),
+            redirected_from: event
+                .redirected_from
+                .as_deref()
+                .map(|from| self.pipeline.redact(from)),
+            line: (line > 0).then_some(line),
+            count: event.count,
         }
     }
 
@@ -142,6 +210,7 @@ impl RunLog {
             Event::Output { bytes, .. } => self.recent.push(bytes),
             Event::Egress(egress) if self.egress.len() < EGRESS_MAX => {
                 self.egress.push((self.line, egress.clone()));
+                self.news.push(self.asked(self.line, egress));
             }
             Event::Egress(_) | Event::System { .. } => {}
         }

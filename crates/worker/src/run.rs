@@ -329,6 +329,9 @@ impl Run {
         };
         let (end, ()) = tokio::join!(script_end, self.log.pump(&mut events));
         self.log.end_of_output().await?;
+        if let Ok(end) = &end {
+            self.log.tell_all(end).await?;
+        }
         self.stopped()?;
         let end = match end {
             Ok(end) => end,

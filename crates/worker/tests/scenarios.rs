@@ -397,3 +397,45 @@ async fn a_control_plane_that_is_away_at_the_start_is_waited_for() {
     let run = worker.gateway.admit(plan("true\n"));
     assert_eq!(worker.outcome(run).await.result, RunResult::Succeeded);
 }
+
+#[tokio::test(start_paused = true)]
+async fn hosts_are_reported_at_once_and_counted_at_the_end() {
+    let token = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    let event = |host: &str, outcome, count| EgressEvent {
+        rule: Some(3),
+        count,
+        ..EgressEvent::new(host, 443, outcome)
+    };
+    let mut scenario = Scenario::lines(&["a"], 0);
+    scenario.steps = vec![
+        Step::Marker(4, "curl a".to_owned()),
+        Step::Egress(event("a.example", EgressOutcome::Denied, 1)),
+        Step::Egress(event(&format!("{token}.example"), EgressOutcome::Denied, 1)),
+        Step::Wait(Duration::from_secs(60)),
+    ];
+    scenario.end.egress = vec![event("a.example", EgressOutcome::Denied, 7)];
+    scenario.end.timings = vec![(4, Duration::from_millis(1_500))];
+    let worker = Worker::start([scenario]);
+    let run = worker.gateway.admit(plan("echo a\n"));
+    worker
+        .until("hosts are told", |s| !s.records.is_empty())
+        .await;
+    {
+        let state = worker.gateway.state();
+        assert!(state.outcomes.is_empty(), "the run goes on");
+        let first = &state.records[0].hosts[0];
+        assert_eq!(
+            (first.host.as_str(), first.line, first.rule),
+            ("a.example", Some(4), Some(3))
+        );
+        assert!(!format!("{:?}", state.records).contains(&token[6..20]));
+    }
+    worker.outcome(run).await;
+    let state = worker.gateway.state();
+    let last = state.records.last().unwrap();
+    assert_eq!(last.hosts[0].count, 7);
+    assert_eq!(
+        (last.timings[0].line, last.timings[0].micros),
+        (4, 1_500_000)
+    );
+}

@@ -239,3 +239,31 @@ pub(super) fn error(code: Code) -> Value {
     };
     json!({"code": code, "message": message, "details": details})
 }
+
+pub(super) fn run_egress() -> Value {
+    json!({
+        "hosts": [
+            {
+                "host": "files.example.com", "port": 0, "allowed": false, "outcome": "denied",
+                "redirected_from": "pypi.example.com", "line": 2, "count": 3
+            },
+            {
+                "host": "pypi.example.com", "port": 443, "allowed": true, "outcome": "allowed",
+                "rule": 0, "rule_host_glob": "pypi.example.com", "line": 2, "count": 1
+            }
+        ],
+        "complete": true
+    })
+}
+
+pub(super) fn run_timings() -> Value {
+    json!({
+        "lines": [
+            {"line": 1, "text": "uv venv --seed /workspace/.venv", "seconds": 0.8, "previous_seconds": 0.7},
+            {"line": 2, "text": "uv pip install numpy", "seconds": 4.2}
+        ],
+        "total_seconds": 5.0,
+        "previous": {"setup_run_id": RUN, "total_seconds": 0.7},
+        "complete": true
+    })
+}

@@ -132,6 +132,16 @@ fn table() -> Vec<(Operation, MethodRouter<AppState>)> {
     );
     add(
         "GET",
+        "/groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/egress",
+        get(setup_runs::egress),
+    );
+    add(
+        "GET",
+        "/groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/timings",
+        get(setup_runs::timings),
+    );
+    add(
+        "GET",
         "/groundwork/v1/members",
         get(administration::members),
     );

@@ -8,7 +8,10 @@ use axum::{
 use control::{Error, setup_runs::LogQuery};
 use domain::limits::{LOG_PAGE_MAX, RUN_LIST_MAX, SAFE_INTEGER_MAX, WAIT_SECONDS_MAX};
 use http::{HeaderValue, header};
-use wire::managed_agents::{LogPage, SetupRun, SetupRunList};
+use wire::{
+    managed_agents::{LogPage, SetupRun, SetupRunList},
+    run_records::{RunEgress, RunTimings},
+};
 
 use super::{
     environments::keyed,
@@ -125,4 +128,26 @@ pub async fn log_text(
         text,
     )
         .into_response())
+}
+
+/// Hosts that the run asked for.
+pub async fn egress(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfRun(id, run): OfRun,
+    query: Query,
+) -> Result<Json<RunEgress>, Problem> {
+    query.only(&[])?;
+    Ok(Json(state.control.setup_run_egress(&ctx, id, run).await?))
+}
+
+/// Seconds per script line.
+pub async fn timings(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfRun(id, run): OfRun,
+    query: Query,
+) -> Result<Json<RunTimings>, Problem> {
+    query.only(&[])?;
+    Ok(Json(state.control.setup_run_timings(&ctx, id, run).await?))
 }

@@ -114,6 +114,16 @@ fn rest_rows() -> Vec<Row> {
             "",
             READ,
         ),
+        row(
+            "GET /groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/egress",
+            "",
+            READ,
+        ),
+        row(
+            "GET /groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/timings",
+            "",
+            READ,
+        ),
         row("GET /groundwork/v1/members", "", ADMINS),
         row(
             "PATCH /groundwork/v1/members/{user_id}",

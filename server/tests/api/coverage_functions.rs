@@ -127,6 +127,13 @@ pub fn all() -> Vec<Function> {
             &[ENVIRONMENT, RUN, ("after", "0")],
             MEMBERS,
         ),
+        function("/fn/run-hosts", &[ENVIRONMENT, RUN], MEMBERS),
+        function("/fn/run-timings", &[ENVIRONMENT, RUN], MEMBERS),
+        function(
+            "/fn/allow-host",
+            &[ENVIRONMENT, ("host", "a.example"), ("then_test", "false")],
+            DEVELOPERS,
+        ),
         function("/fn/cancel-run", &[ENVIRONMENT, RUN], [401, 403, 409, 409]),
         function(
             "/fn/test-setup",

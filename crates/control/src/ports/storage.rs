@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use domain::{
     ids::{ApiKeyId, EnvironmentId, InvitationId, OrganizationId, SetupRunId, UserId, WorkerId},
+    run_records::RunRecords,
     setup_run::LogLine,
     timestamp::Timestamp,
 };
@@ -346,7 +347,16 @@ pub trait Store: ImageStore + Send + Sync {
         after: u64,
         limit: u32,
     ) -> Result<StoredLog, StoreError>;
-    /// Removes the logs of runs that ended before a moment, and notes `now` as the time of removal.
+    /// Adds to what is kept of a run beside its log, for the attempt that holds it.
+    async fn record_run(
+        &self,
+        id: SetupRunId,
+        attempt: u32,
+        records: &RunRecords,
+    ) -> Result<Appended, StoreError>;
+    /// What is kept of a run beside its log.
+    async fn run_records(&self, id: SetupRunId) -> Result<RunRecords, StoreError>;
+    /// Removes the logs and records of runs that ended before a moment, and notes `now` as the time of removal.
     async fn delete_logs(&self, ended_before: Timestamp, now: Timestamp)
     -> Result<u64, StoreError>;
 

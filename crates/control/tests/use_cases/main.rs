@@ -18,6 +18,7 @@ mod idempotency;
 mod images;
 mod leases;
 mod members;
+mod run_records;
 mod saving;
 mod setup_runs;
 mod verification;

@@ -12,6 +12,7 @@ use domain::{
     timestamp::Timestamp,
 };
 
+use super::records;
 use crate::{
     Database,
     columns::{Columns, json},
@@ -277,6 +278,7 @@ pub(super) async fn delete(
                 values![id],
             )
             .await?;
+            records::remove(&mut tx, id).await?;
             tx.ring(Topic::Run(id));
         }
         tx.commit().await?;

@@ -8,5 +8,6 @@ mod images;
 mod logs;
 mod members;
 mod port;
+mod records;
 mod runs;
 mod workers;

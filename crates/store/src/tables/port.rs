@@ -14,11 +14,12 @@ use domain::{
         ApiKeyId, AuditId, EnvironmentId, InvitationId, OrganizationId, SetupRunId, UserId,
         WorkerId,
     },
+    run_records::RunRecords,
     setup_run::LogLine,
     timestamp::Timestamp,
 };
 
-use super::{access, audit, environments, logs, members, runs, workers};
+use super::{access, audit, environments, logs, members, records, runs, workers};
 use crate::{Database, db::values};
 
 #[async_trait]
@@ -235,6 +236,17 @@ impl Store for Database {
         limit: u32,
     ) -> Result<StoredLog, StoreError> {
         logs::page(self, id, after, limit).await
+    }
+    async fn record_run(
+        &self,
+        id: SetupRunId,
+        attempt: u32,
+        records: &RunRecords,
+    ) -> Result<Appended, StoreError> {
+        records::record(self, id, attempt, records).await
+    }
+    async fn run_records(&self, id: SetupRunId) -> Result<RunRecords, StoreError> {
+        records::read(self, id).await
     }
     async fn delete_logs(
         &self,

@@ -77,6 +77,14 @@ macro_rules! suite {
                 an_unreadable_batch_is_named,
                 appending_does_not_spoil_a_compare_and_set,
             }
+            records {
+                hosts_come_back_in_order_of_first_attempt,
+                a_repeated_report_changes_nothing_and_the_larger_count_counts,
+                records_of_an_attempt_that_lost_the_run_are_fenced,
+                racing_reports_keep_every_host,
+                records_go_with_the_log,
+                an_unreadable_record_is_named,
+            }
         }
     };
     ($open:ident => $($module:ident { $($case:ident,)* })*) => {$(

@@ -6,6 +6,7 @@ pub mod environments;
 mod fixture;
 pub mod logs;
 pub mod members;
+pub mod records;
 pub mod runs;
 
 pub(crate) use cases::suite;

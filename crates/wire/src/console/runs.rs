@@ -9,6 +9,7 @@ use domain::{
 use serde::{Deserialize, Serialize};
 
 use super::May;
+use crate::run_records::EgressHost;
 
 /// A run in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,4 +189,30 @@ pub enum Frame {
     End,
     /// The viewer lost access, or we failed: nothing follows; the text says what to do.
     Stopped(String),
+}
+
+/// The hosts that a run asked for, as the panel shows them beside the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunHosts {
+    /// Blocked ones first, then in order of first attempt.
+    pub hosts: Vec<RunHost>,
+    /// Whether the run has ended.
+    pub complete: bool,
+    /// When the list was removed, with the run's log.
+    pub removed_at: Option<Timestamp>,
+    /// Whether the viewer may start a test of the environment now that a host was allowed.
+    pub may_test: bool,
+}
+
+/// A host of [`RunHosts`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunHost {
+    /// The host.
+    pub asked: EgressHost,
+    /// How it ended, for people.
+    pub label: String,
+    /// Whether the viewer can allow it with one more rule of the environment's present policy.
+    pub may_allow: bool,
+    /// It was blocked in this run, and the present policy allows it.
+    pub allowed_since: bool,
 }

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use domain::{
     ids::{EnvironmentId, SetupRunId, WorkerId},
     network_policy::NetworkPolicy,
+    run_records::RunRecords,
     setup_run::{Kind, LogLine, Phase},
     timestamp::Timestamp,
 };
@@ -72,6 +73,8 @@ pub struct State {
     pub log: HashMap<SetupRunId, Vec<LogLine>>,
     pub truncated: bool,
     pub phases: Vec<Phase>,
+    /// Reports of hosts and times, in order.
+    pub records: Vec<RunRecords>,
     pub outcomes: HashMap<SetupRunId, RunOutcome>,
     pub given_back: Vec<Fault>,
     pub hellos: Vec<Hello>,
@@ -245,6 +248,11 @@ impl Gateway for FakeGateway {
                 }
             }
         }
+        Ok(())
+    }
+    async fn record(&self, held: Held, records: RunRecords) -> Result<(), GatewayError> {
+        let mut state = self.held(held)?;
+        state.records.push(records);
         Ok(())
     }
     async fn finish(&self, held: Held, outcome: RunOutcome) -> Result<(), GatewayError> {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use wire::{
     error::Code,
     managed_agents::{LogPage, SetupRun, SetupRunList},
+    run_records::{RunEgress, RunTimings},
 };
 
 use super::super::{
@@ -106,5 +107,21 @@ pub(super) fn calls() -> Vec<Describe> {
             .text("As plain text, one line each, without colours.")
             .plain(&["text/plain"], "The log.", "$ uv venv --seed /workspace/.venv\nUsing CPython 3.13\n")
             .header("Content-Disposition", "A file name for the download."),
+        call(
+            "GET",
+            "/groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/egress",
+            "listSetupRunHosts", SetupRuns, User, "List the hosts that a run asked for",
+        )
+            .text("Allowed and blocked, by which rule, and how often, in order of first attempt. While the run goes on, a host \
+                   is listed at its first attempt; counts are complete when `complete` is true. Kept as long as the run's log.")
+            .json::<RunEgress>(200, "The hosts.", examples::run_egress()),
+        call(
+            "GET",
+            "/groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/timings",
+            "listSetupRunTimings", SetupRuns, User, "List how long each script line took",
+        )
+            .text("In order of first run, once the script has ended, beside the time of the same line in the run before it that \
+                   has times. Kept as long as the run's log.")
+            .json::<RunTimings>(200, "The times.", examples::run_timings()),
     ]
 }

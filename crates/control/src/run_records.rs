@@ -1,0 +1,272 @@
+//! What is kept of a run beside its log: hosts asked for, seconds per script line; and the host that is allowed because a
+//! run was refused it.
+
+use domain::{
+    environment::{Definition, parse_patch},
+    ids::{EnvironmentId, SetupRunId},
+    limits,
+    network_policy::NetworkPolicy,
+    roles::{Action, permits},
+    run_records::{AskedHost, EgressOutcome, LineTime, previous_times},
+};
+use serde_json::json;
+use wire::{
+    console::{RunHost, RunHosts},
+    managed_agents::Environment,
+    run_records::{EgressHost, LineTiming, PreviousRun, RunEgress, RunTimings},
+};
+
+use crate::{
+    Control, Error, OpCtx, RACES_MAX, Result,
+    idempotency::ReceiptMaker,
+    ports::{
+        Written,
+        rows::{EnvironmentRow, SetupRunRow},
+    },
+};
+
+/// Earlier runs that are looked through for one with times to compare with.
+const EARLIER_RUNS: usize = 10;
+
+fn seconds(micros: u64) -> f64 {
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "microseconds of a run are exact in f64"
+    )]
+    let micros = micros as f64;
+    micros / 1e6
+}
+
+fn total(times: &[LineTime]) -> f64 {
+    seconds(times.iter().map(|time| time.micros).sum())
+}
+
+fn host(asked: AskedHost, policy: &NetworkPolicy) -> EgressHost {
+    let rule_host_glob = match (policy, asked.rule) {
+        (NetworkPolicy::Rules(rules), Some(rule)) => {
+            rules.get(rule as usize).map(|rule| rule.host_glob.clone())
+        }
+        _ => None,
+    };
+    EgressHost {
+        host: asked.host,
+        port: asked.port,
+        allowed: !asked.outcome.blocked(),
+        outcome: asked.outcome,
+        rule: asked.rule,
+        rule_host_glob,
+        redirected_from: asked.redirected_from,
+        line: asked.line,
+        count: asked.count,
+    }
+}
+
+const fn label(outcome: EgressOutcome) -> &'static str {
+    match outcome {
+        EgressOutcome::Allowed => "Allowed",
+        EgressOutcome::Denied => "Blocked",
+        EgressOutcome::RefusedAddress => "Blocked: address that no sandbox may reach",
+        EgressOutcome::Mismatch => "Blocked: another name in the request",
+        EgressOutcome::Protocol => "Blocked: only TCP leaves a sandbox",
+        EgressOutcome::UpstreamFailed => "Allowed, but did not answer",
+        EgressOutcome::Limit => "Blocked: too many at once",
+    }
+}
+
+impl Control {
+    /// Hosts that a run asked for so far.
+    pub async fn setup_run_egress(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+    ) -> Result<RunEgress> {
+        let (_, row) = self
+            .load_run(ctx, environment, run, Action::ReadEnvironments)
+            .await?;
+        self.egress_of(&row).await
+    }
+
+    async fn egress_of(&self, row: &SetupRunRow) -> Result<RunEgress> {
+        let records = self.0.store.run_records(row.setup_run_id).await?;
+        Ok(RunEgress {
+            hosts: records
+                .hosts
+                .into_iter()
+                .map(|asked| host(asked, &row.definition.network_policy))
+                .collect(),
+            complete: row.state.status.is_terminal(),
+            removed_at: row.log.removed_at,
+        })
+    }
+
+    /// The same as the console shows it: what was blocked first, and what the viewer can do about it.
+    pub async fn run_hosts(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+    ) -> Result<RunHosts> {
+        let (env, row) = self
+            .load_run(ctx, environment, run, Action::ReadEnvironments)
+            .await?;
+        let member = ctx.member()?;
+        let egress = self.egress_of(&row).await?;
+        let policy = &env.definition.network_policy;
+        let may_change = permits(member.role, Action::ChangeEnvironments);
+        let mut hosts: Vec<RunHost> = egress
+            .hosts
+            .into_iter()
+            .map(|asked| {
+                let denied = asked.outcome == EgressOutcome::Denied;
+                let allowed_now = policy.verdict(&asked.host).allowed;
+                RunHost {
+                    label: label(asked.outcome).to_owned(),
+                    may_allow: may_change
+                        && denied
+                        && self
+                            .one_more_rule(&env, &asked.host)
+                            .is_ok_and(|p| p.is_some()),
+                    allowed_since: denied && allowed_now,
+                    asked,
+                }
+            })
+            .collect();
+        hosts.sort_by_key(|host| host.asked.allowed);
+        Ok(RunHosts {
+            hosts,
+            complete: egress.complete,
+            removed_at: egress.removed_at,
+            may_test: permits(member.role, Action::TestEnvironments) && env.definition.has_script(),
+        })
+    }
+
+    /// How long a run's script lines took, against the run before it.
+    pub async fn setup_run_timings(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+    ) -> Result<RunTimings> {
+        let (_, row) = self
+            .load_run(ctx, environment, run, Action::ReadEnvironments)
+            .await?;
+        let times = self.0.store.run_records(run).await?.timings;
+        let previous = if times.is_empty() {
+            None
+        } else {
+            self.run_before(&row).await?
+        };
+        let script: Vec<&str> = row.definition.setup.script.lines().collect();
+        let earlier = previous
+            .as_ref()
+            .map_or_else(Vec::new, |(before, before_times)| {
+                previous_times(
+                    &row.definition.setup.script,
+                    &before.definition.setup.script,
+                    before_times,
+                )
+            });
+        Ok(RunTimings {
+            total_seconds: total(&times),
+            lines: times
+                .into_iter()
+                .map(|time| LineTiming {
+                    line: time.line,
+                    text: (time.line as usize)
+                        .checked_sub(1)
+                        .and_then(|index| script.get(index))
+                        .map(|text| text.trim().to_owned())
+                        .unwrap_or_default(),
+                    seconds: seconds(time.micros),
+                    previous_seconds: earlier
+                        .iter()
+                        .find(|before| before.line == time.line)
+                        .map(|before| seconds(before.micros)),
+                })
+                .collect(),
+            previous: previous.map(|(before, before_times)| PreviousRun {
+                setup_run_id: before.setup_run_id,
+                total_seconds: total(&before_times),
+            }),
+            complete: row.state.status.is_terminal(),
+            removed_at: row.log.removed_at,
+        })
+    }
+
+    /// The newest run before this one that has times.
+    async fn run_before(&self, row: &SetupRunRow) -> Result<Option<(SetupRunRow, Vec<LineTime>)>> {
+        let runs = self
+            .0
+            .store
+            .runs(row.environment_id, limits::RUN_LIST_MAX)
+            .await?;
+        let older = runs
+            .into_iter()
+            .skip_while(|run| run.setup_run_id != row.setup_run_id)
+            .skip(1)
+            .take(EARLIER_RUNS);
+        for run in older {
+            let times = self.0.store.run_records(run.setup_run_id).await?.timings;
+            if !times.is_empty() {
+                return Ok(Some((run, times)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Allows a host with one more rule, before the first rule that would deny it, else at the end. Changes nothing where it
+    /// is allowed already; an edit by somebody else meanwhile is kept, and the rule goes into the policy that they saved.
+    ///
+    /// # Errors
+    /// `400` for what is no single host, when the policy is full, or for an environment with privileged Docker.
+    pub async fn allow_host(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        host: &str,
+    ) -> Result<Environment> {
+        for _ in 0..RACES_MAX {
+            let saved = self
+                .load_environment(ctx, environment, Action::ChangeEnvironments)
+                .await?;
+            let Some(definition) = self.one_more_rule(&saved, host)? else {
+                return Ok(crate::view::environment(&saved));
+            };
+            let (written, answer) = self
+                .write_definition(
+                    ctx,
+                    &saved,
+                    definition,
+                    "environment.allow_host",
+                    &ReceiptMaker::none(),
+                )
+                .await?;
+            if written == Written::Done {
+                return Ok(answer);
+            }
+        }
+        Err(Error::revision_conflict(Vec::new()))
+    }
+
+    /// The definition with the host allowed, as an update through the API would make it; `None`: it is allowed already.
+    fn one_more_rule(&self, saved: &EnvironmentRow, host: &str) -> Result<Option<Definition>> {
+        let definition = &saved.definition;
+        let policy = definition
+            .network_policy
+            .allowing(host)
+            .map_err(|bad| Error::invalid_field("host", bad.to_string()))?;
+        let Some(policy) = policy else {
+            return Ok(None);
+        };
+        let body = json!({
+            "network_policy": policy.to_json(),
+            "expected_access": {
+                "network_policy": definition.network_policy.to_json(),
+                "privileged": definition.privileged,
+            },
+        });
+        let patch = parse_patch(&body, &self.0.catalog)?;
+        Ok(Some(patch.apply(definition, &self.0.catalog)?))
+    }
+}
