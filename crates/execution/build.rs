@@ -1,9 +1,9 @@
-//! Compiles the sandbox's PID 1 (`src/init/main.rs`) into a static program that the library carries inside itself.
+//! Compiles the sandbox's PID 1 (`src/init`) into a static program that the library carries inside itself.
 
 use std::{env, path::PathBuf, process::Command};
 
 fn main() {
-    println!("cargo::rerun-if-changed=src/init/main.rs");
+    println!("cargo::rerun-if-changed=src/init");
     println!("cargo::rerun-if-changed=build.rs");
     let variable = |name: &str| env::var(name).unwrap_or_default();
     let out = PathBuf::from(variable("OUT_DIR")).join("groundwork-init");

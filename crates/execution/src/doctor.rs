@@ -256,12 +256,13 @@ fn try_root(config: &OciConfig, dir: &Path) -> Result<(), (bool, String)> {
     let (lower, upper) = (dir.join("lower"), dir.join("upper-disk"));
     fs::create_dir_all(&lower).map_err(overlay)?;
     fs::create_dir_all(&upper).map_err(overlay)?;
-    let root = Root::assemble(&dir.join("m"), &[lower], &upper, &map, base).map_err(|error| {
-        (
-            error.to_string().starts_with("id-mapped"),
-            error.to_string(),
-        )
-    })?;
+    let root =
+        Root::assemble(&dir.join("m"), &[lower], &upper, &map, base, false).map_err(|error| {
+            (
+                error.to_string().starts_with("id-mapped"),
+                error.to_string(),
+            )
+        })?;
     let made = root.path().join("made");
     // As the sandbox's root: the host's has no name inside.
     let writing =
@@ -276,7 +277,14 @@ fn try_root(config: &OciConfig, dir: &Path) -> Result<(), (bool, String)> {
 
 fn try_disk(dir: &Path) -> Result<(), RuntimeError> {
     let (image, target) = (dir.join("disk.img"), dir.join("disk"));
-    let reservation = disk::create(&image, TRIAL_DISK, 0, dir, &target)?;
+    let new = disk::New {
+        image: &image,
+        bytes: TRIAL_DISK,
+        reserve: 0,
+        templates: dir,
+        keep: false,
+    };
+    let reservation = disk::create(&new, &target)?;
     let _ = nix::mount::umount(&target);
     reservation.complete()
 }

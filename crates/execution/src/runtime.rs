@@ -211,6 +211,9 @@ pub enum RuntimeError {
     /// Something asked for cannot be given safely on this machine; a sentence safe to show.
     #[error("{0}")]
     Unsupported(String),
+    /// Nothing inside listens on this port.
+    #[error("nothing listens on port {0}")]
+    Refused(u16),
     /// The sandbox died or its shim did.
     #[error("the sandbox was lost: {0}")]
     Lost(String),
@@ -296,40 +299,18 @@ pub trait Runtime: Send + Sync {
         command: &Command,
         input: mpsc::Receiver<Input>,
         output: mpsc::Sender<Output>,
-    ) -> Result<CommandEnd, RuntimeError> {
-        let _ = (id, command, input, output);
-        Err(RuntimeError::Unsupported(
-            "This runtime starts no sessions.".into(),
-        ))
-    }
+    ) -> Result<CommandEnd, RuntimeError>;
     /// What the sandbox uses now.
-    async fn sample(&self, id: SandboxId) -> Result<Sample, RuntimeError> {
-        let _ = id;
-        Err(RuntimeError::Unsupported(
-            "This runtime starts no sessions.".into(),
-        ))
-    }
+    async fn sample(&self, id: SandboxId) -> Result<Sample, RuntimeError>;
     /// Connects to a TCP port on the sandbox's own loopback.
-    async fn connect(&self, id: SandboxId, port: u16) -> Result<Box<dyn Tunnel>, RuntimeError> {
-        let _ = (id, port);
-        Err(RuntimeError::Unsupported(
-            "This runtime starts no sessions.".into(),
-        ))
-    }
+    async fn connect(&self, id: SandboxId, port: u16) -> Result<Box<dyn Tunnel>, RuntimeError>;
     /// Ends everything inside and the sandbox itself, and keeps the disk of one made with `keep_disk`, synced, for a later
     /// `prepare`.
-    async fn suspend(&self, id: SandboxId) -> Result<(), RuntimeError> {
-        let _ = id;
-        Err(RuntimeError::Unsupported(
-            "This runtime starts no sessions.".into(),
-        ))
-    }
+    async fn suspend(&self, id: SandboxId) -> Result<(), RuntimeError>;
+    /// Whether processes can run inside: it was prepared, and neither it nor what holds it has ended since.
+    async fn is_running(&self, id: SandboxId) -> Result<bool, RuntimeError>;
     /// Sandboxes whose disk is kept while they do not run.
-    async fn suspended(&self) -> Result<Vec<SandboxId>, RuntimeError> {
-        Err(RuntimeError::Unsupported(
-            "This runtime starts no sessions.".into(),
-        ))
-    }
+    async fn suspended(&self) -> Result<Vec<SandboxId>, RuntimeError>;
     /// Digests of the saved layers on this machine.
     async fn saved_layers(&self) -> Result<Vec<String>, RuntimeError> {
         Ok(Vec::new())

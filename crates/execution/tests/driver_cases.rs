@@ -23,6 +23,15 @@ use tokio_util::sync::CancellationToken;
 
 /// Runs one script; everything that it left in its process group is killed afterwards.
 async fn run(spec: ScriptSpec, cancel: CancellationToken) -> (DriverEnd, Vec<Event>) {
+    run_watched(spec, cancel, |_| {}).await
+}
+
+/// As [`run`]; each event is shown as it comes.
+async fn run_watched(
+    spec: ScriptSpec,
+    cancel: CancellationToken,
+    mut watch: impl FnMut(&Event),
+) -> (DriverEnd, Vec<Event>) {
     let control_dir = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();
     for (dir, mode) in [(&control_dir, 0o755), (&home, 0o777)] {
@@ -61,6 +70,7 @@ async fn run(spec: ScriptSpec, cancel: CancellationToken) -> (DriverEnd, Vec<Eve
     let collect = async {
         let mut events = Vec::new();
         while let Some(event) = source.recv().await {
+            watch(&event);
             events.push(event);
         }
         events
@@ -133,11 +143,12 @@ async fn a_cancelled_script_is_killed_with_its_children() {
         timeout: std::time::Duration::from_secs(60),
     };
     let started = Instant::now();
-    let stop = async {
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-        cancel.cancel();
-    };
-    let ((end, events), ()) = tokio::join!(run(spec, cancel.clone()), stop);
+    let (end, events) = run_watched(spec, cancel.clone(), |event| {
+        if matches!(event, Event::Marker { line: 2, .. }) {
+            cancel.cancel();
+        }
+    })
+    .await;
     assert_eq!(end.stopped, Some(Stop::Cancelled));
     assert_eq!(end.last_line, 2);
     assert!(started.elapsed().as_secs() < 3);

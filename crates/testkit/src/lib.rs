@@ -12,6 +12,7 @@
 
 mod app;
 mod clock;
+mod commands;
 mod definitions;
 mod hooked_images;
 mod hooked_store;
@@ -24,5 +25,5 @@ pub use clock::ManualClock;
 pub use definitions::{PASSWORD, catalog, create_body, definition};
 pub use hooked_store::{HookedStore, Moment};
 pub use ids::TestIds;
-pub use runtime::{Scenario, ScriptedRuntime, Step};
+pub use runtime::{ECHO_PORT, Scenario, ScriptedRuntime, Step};
 pub use worker::TestWorker;

@@ -10,12 +10,18 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use control::ports::Clock;
-use domain::{ids::SandboxId, setup_run::Stream};
+use domain::{
+    ids::SandboxId,
+    process::{Command, CommandEnd, Input, Output, Sample},
+    setup_run::Stream,
+};
 use execution::runtime::{
     Check, EgressEvent, Event, Leftover, Runtime, RuntimeError, SandboxSpec, SavedLayer, ScriptEnd,
-    ScriptSpec,
+    ScriptSpec, Tunnel,
 };
 use tokio::sync::{mpsc, watch};
+
+use crate::commands;
 
 /// One thing that a scripted sandbox does.
 #[derive(Debug, Clone)]
@@ -118,6 +124,7 @@ impl Scenario {
 
 struct Sandbox {
     scenario: Scenario,
+    keep_disk: bool,
     stopped: watch::Sender<bool>,
 }
 
@@ -125,6 +132,7 @@ struct Sandbox {
 struct State {
     coming: VecDeque<Scenario>,
     sandboxes: HashMap<SandboxId, Sandbox>,
+    kept: Vec<SandboxId>,
     calls: Vec<String>,
     specs: Vec<SandboxSpec>,
 }
@@ -169,12 +177,30 @@ impl ScriptedRuntime {
         self.state().sandboxes.len()
     }
 
+    /// The sandbox dies, as when its shim is killed; its disk stays if it was to be kept.
+    pub fn kill(&self, id: SandboxId) {
+        let mut state = self.state();
+        if let Some(sandbox) = state.sandboxes.remove(&id) {
+            sandbox.stopped.send_replace(true);
+            if sandbox.keep_disk {
+                state.kept.push(id);
+            }
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
     fn note(&self, call: &str) {
         self.state().calls.push(call.to_owned());
     }
+}
+
+/// The port on which every scripted sandbox echoes; nothing listens on others.
+pub const ECHO_PORT: u16 = 7;
+
+fn no_sandbox() -> RuntimeError {
+    RuntimeError::Lost("there is no such sandbox".to_owned())
 }
 
 /// Sends, unless nobody listens: then the script runs on for nobody.
@@ -209,10 +235,12 @@ impl Runtime for ScriptedRuntime {
         if let Some(error) = scenario.prepare {
             return Err(error);
         }
+        state.kept.retain(|kept| *kept != spec.id);
         state.sandboxes.insert(
             spec.id,
             Sandbox {
                 scenario,
+                keep_disk: spec.keep_disk,
                 stopped: watch::Sender::new(false),
             },
         );
@@ -307,9 +335,76 @@ impl Runtime for ScriptedRuntime {
             }),
         }
     }
+    async fn exec(
+        &self,
+        id: SandboxId,
+        command: &Command,
+        input: mpsc::Receiver<Input>,
+        output: mpsc::Sender<Output>,
+    ) -> Result<CommandEnd, RuntimeError> {
+        self.note("exec");
+        let mut stopped = {
+            let state = self.state();
+            let sandbox = state.sandboxes.get(&id).ok_or_else(no_sandbox)?;
+            sandbox.stopped.subscribe()
+        };
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => {
+                Err(RuntimeError::Lost("the sandbox died".to_owned()))
+            }
+            end = commands::run(&*self.clock, command, input, output) => Ok(end),
+        }
+    }
+    async fn sample(&self, id: SandboxId) -> Result<Sample, RuntimeError> {
+        self.note("sample");
+        let state = self.state();
+        state.sandboxes.get(&id).ok_or_else(no_sandbox)?;
+        Ok(Sample {
+            cpu_millis: 1_500,
+            memory_used: 64 << 20,
+            memory_limit: 1 << 30,
+            disk_used: 3 << 20,
+            disk_size: 10 << 30,
+            processes: 2,
+        })
+    }
+    async fn connect(&self, id: SandboxId, port: u16) -> Result<Box<dyn Tunnel>, RuntimeError> {
+        self.note("connect");
+        let state = self.state();
+        state.sandboxes.get(&id).ok_or_else(no_sandbox)?;
+        if port != ECHO_PORT {
+            return Err(RuntimeError::Refused(port));
+        }
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(async move {
+            let (mut read, mut write) = tokio::io::split(theirs);
+            let _ = tokio::io::copy(&mut read, &mut write).await;
+        });
+        Ok(Box::new(ours))
+    }
+    async fn suspend(&self, id: SandboxId) -> Result<(), RuntimeError> {
+        self.note("suspend");
+        let mut state = self.state();
+        if let Some(sandbox) = state.sandboxes.remove(&id) {
+            sandbox.stopped.send_replace(true);
+            if sandbox.keep_disk {
+                state.kept.push(id);
+            }
+        }
+        Ok(())
+    }
+    async fn is_running(&self, id: SandboxId) -> Result<bool, RuntimeError> {
+        Ok(self.state().sandboxes.contains_key(&id))
+    }
+    async fn suspended(&self) -> Result<Vec<SandboxId>, RuntimeError> {
+        Ok(self.state().kept.clone())
+    }
     async fn destroy(&self, id: SandboxId) -> Result<(), RuntimeError> {
         self.note("destroy");
-        if let Some(sandbox) = self.state().sandboxes.remove(&id) {
+        let mut state = self.state();
+        state.kept.retain(|kept| *kept != id);
+        if let Some(sandbox) = state.sandboxes.remove(&id) {
             sandbox.stopped.send_replace(true);
         }
         Ok(())

@@ -287,12 +287,13 @@ impl Run {
             RuntimeError::Capacity(why) => refused(format!("No sandbox could be started: {why}.")),
             RuntimeError::NoImage(_) => refused(outcome::sentence(&error.to_string())),
             RuntimeError::Unsupported(why) => refused(outcome::sentence(&why)),
-            RuntimeError::Lost(_) | RuntimeError::Save { .. } | RuntimeError::Other(_) => {
-                Err(Ending::GiveBack(fault(
-                    "provision_failed",
-                    "The sandbox could not be started.",
-                )))
-            }
+            RuntimeError::Lost(_)
+            | RuntimeError::Refused(_)
+            | RuntimeError::Save { .. }
+            | RuntimeError::Other(_) => Err(Ending::GiveBack(fault(
+                "provision_failed",
+                "The sandbox could not be started.",
+            ))),
         }
     }
 

@@ -10,10 +10,12 @@ use async_trait::async_trait;
 use common::{Worker, config, plan, scripted};
 use domain::{
     ids::SandboxId,
+    process::{Command, CommandEnd, Input, Output, Sample},
     setup_run::{FailureCode, Phase},
 };
 use execution::runtime::{
     Check, Event, Leftover, Runtime, RuntimeError, SandboxSpec, SavedLayer, ScriptEnd, ScriptSpec,
+    Tunnel,
 };
 use testkit::{Scenario, ScriptedRuntime};
 use tokio::sync::mpsc;
@@ -63,6 +65,30 @@ impl Runtime for Odd {
     }
     async fn save_image(&self, id: SandboxId) -> Result<SavedLayer, RuntimeError> {
         self.inner.save_image(id).await
+    }
+    async fn exec(
+        &self,
+        id: SandboxId,
+        command: &Command,
+        input: mpsc::Receiver<Input>,
+        output: mpsc::Sender<Output>,
+    ) -> Result<CommandEnd, RuntimeError> {
+        self.inner.exec(id, command, input, output).await
+    }
+    async fn sample(&self, id: SandboxId) -> Result<Sample, RuntimeError> {
+        self.inner.sample(id).await
+    }
+    async fn connect(&self, id: SandboxId, port: u16) -> Result<Box<dyn Tunnel>, RuntimeError> {
+        self.inner.connect(id, port).await
+    }
+    async fn suspend(&self, id: SandboxId) -> Result<(), RuntimeError> {
+        self.inner.suspend(id).await
+    }
+    async fn is_running(&self, id: SandboxId) -> Result<bool, RuntimeError> {
+        self.inner.is_running(id).await
+    }
+    async fn suspended(&self) -> Result<Vec<SandboxId>, RuntimeError> {
+        self.inner.suspended().await
     }
     async fn destroy(&self, id: SandboxId) -> Result<(), RuntimeError> {
         self.inner.destroy(id).await

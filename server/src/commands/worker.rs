@@ -10,7 +10,8 @@ use execution::{
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use worker::{Agent, AgentConfig};
+use wire::session_host::SessionHost;
+use worker::{Agent, AgentConfig, Sessions, SessionsConfig};
 
 use crate::{clock::SystemClock, config::Settings, datadir::DataDir, fatal::Fatal};
 
@@ -91,6 +92,15 @@ impl Worker {
                 )))
             }
         }
+    }
+
+    /// What the control plane asks about sessions.
+    pub fn sessions(&self, clock: SystemClock) -> Arc<dyn SessionHost> {
+        Arc::new(Sessions::new(
+            Arc::clone(&self.runtime),
+            Arc::new(clock),
+            SessionsConfig::new(self.config.name.clone()),
+        ))
     }
 
     /// Starts it; it gives its runs back and ends when `stop` is cancelled.

@@ -4,7 +4,10 @@ use std::{
     collections::HashMap,
     fs::File,
     io::{self, Read},
-    os::unix::process::CommandExt,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -18,7 +21,7 @@ use std::sync::Arc;
 
 use domain::ids::SandboxId;
 use tokio::{
-    io::AsyncWriteExt,
+    io::{AsyncWriteExt, Interest, unix::AsyncFd},
     net::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
@@ -32,7 +35,8 @@ use crate::{
     runtime::{Event, RuntimeError, ScriptEnd, ScriptSpec},
     shim::{
         self,
-        frames::{self, Asked, Reply, Request, Said},
+        frames::{self, Asked, Opening, Reply, Request, Said},
+        passing,
     },
 };
 
@@ -55,6 +59,8 @@ struct Shared {
     /// is little, and must not keep the answer to `stop` from being read.
     flow: Semaphore,
     dead: AtomicBool,
+    /// Nothing can run inside any more.
+    gone: AtomicBool,
 }
 
 /// One shim.
@@ -63,6 +69,8 @@ pub(super) struct Connection {
     write: tokio::sync::Mutex<Option<OwnedWriteHalf>>,
     next: AtomicU64,
     child: Mutex<Option<Child>>,
+    /// Where sockets of commands are handed over.
+    hand_over: AsyncFd<OwnedFd>,
     log: PathBuf,
 }
 
@@ -70,7 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lost() -> RuntimeError {
+pub(super) fn lost() -> RuntimeError {
     RuntimeError::Lost("the process that held it ended".into())
 }
 
@@ -78,6 +86,7 @@ impl Connection {
     /// Starts a shim. Its name in the process list says whose it is.
     pub(super) fn open(config: &OciConfig, id: SandboxId, dir: &Path) -> io::Result<Self> {
         let (ours, theirs) = shim::socket_pair()?;
+        let (hand_over, taken_over) = passing::message_pair()?;
         let (program, args) = &config.shim_command;
         let log = dir.join("shim.log");
         let mut command = Command::new(program);
@@ -87,8 +96,8 @@ impl Connection {
             .current_dir("/")
             .env_clear()
             .env("PATH", shim::HOST_PATH)
-            .stdin(Stdio::from(theirs.try_clone()?))
-            .stdout(Stdio::from(theirs))
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::from(taken_over))
             .stderr(Stdio::from(File::create(&log)?));
         let child = command.spawn()?;
         ours.set_nonblocking(true)?;
@@ -98,6 +107,7 @@ impl Connection {
             run: Mutex::default(),
             flow: Semaphore::new(EVENTS_WAITING),
             dead: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
         });
         tokio::spawn(listen(read, shared.clone()));
         Ok(Self {
@@ -105,6 +115,7 @@ impl Connection {
             write: Some(write).into(),
             next: AtomicU64::new(1),
             child: Some(child).into(),
+            hand_over: passing::watch(hand_over)?,
             log,
         })
     }
@@ -112,6 +123,36 @@ impl Connection {
     /// Whether the shim still speaks.
     pub(super) fn is_alive(&self) -> bool {
         !self.shared.dead.load(Ordering::SeqCst)
+    }
+
+    /// Whether processes can run inside: the shim speaks, and has not said otherwise.
+    pub(super) fn is_running(&self) -> bool {
+        self.is_alive() && !self.shared.gone.load(Ordering::SeqCst)
+    }
+
+    /// A socket of its own to the shim, which hears first what it is for.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Lost`] when the shim is gone.
+    pub(super) async fn channel(&self, opening: &Opening) -> Result<UnixStream, RuntimeError> {
+        let open = async || -> io::Result<UnixStream> {
+            let (mut ours, theirs) = UnixStream::pair()?;
+            self.hand_over
+                .async_io(Interest::WRITABLE, |socket| {
+                    passing::send(socket.as_fd(), &[0], &[theirs.as_fd()])
+                })
+                .await?;
+            drop(theirs);
+            frames::write(&mut ours, opening, &[]).await?;
+            Ok(ours)
+        };
+        if !self.is_alive() {
+            return Err(lost());
+        }
+        open().await.map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => lost(),
+            _ => RuntimeError::Other(format!("reaching the sandbox: {error}")),
+        })
     }
 
     /// Asks, and waits for the answer.
@@ -233,6 +274,7 @@ async fn listen(mut read: OwnedReadHalf, shared: Arc<Shared>) {
                     let _ = run.send(header.join(body));
                 }
             }
+            Ok(Some((Said::Gone, _))) => shared.gone.store(true, Ordering::SeqCst),
             Ok(None) => break,
             Err(error) => {
                 tracing::warn!(%error, "a shim's socket broke");

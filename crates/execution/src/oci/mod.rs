@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! <state>/bin/            our init, by content
-//! <state>/sandboxes/<id>/ lock, disk.img, shim.log
+//! <state>/sandboxes/<id>/ lock, disk.img, shim.log; kept.json beside a disk that outlives its sandbox
 //! <state>/disks/          an empty file system of each size
 //! <state>/slots/          lock files that give out ranges of user ids
 //! <state>/runtime/        the OCI runtime's own state
@@ -13,8 +13,11 @@
 //! <images>/layers/        saved layers
 //! ```
 
+mod commands;
 pub mod config_json;
 mod connection;
+mod contract;
+mod files;
 mod host_layer;
 mod pins;
 mod reclaim;
@@ -22,34 +25,28 @@ mod reclaim;
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::OsString,
-    fs,
-    io::{self, Write},
+    io,
     net::IpAddr,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use async_trait::async_trait;
 use domain::{ids::SandboxId, network_policy::Cidr};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, RwLock};
 
-use self::connection::Connection;
 pub use self::host_layer::HostSettings;
+use self::{
+    connection::Connection,
+    files::{make_dir, write_init},
+};
 use crate::{
-    doctor,
     images::ImageStore,
-    runtime::{
-        Check, Event, Leftover, Runtime, RuntimeError, SandboxSpec, SavedLayer, ScriptEnd,
-        ScriptSpec,
-    },
-    shim::frames::{Plan, Reply, Request},
+    runtime::{RuntimeError, SandboxSpec},
+    shim::{frames::Plan, kept::Kept},
 };
 
-/// The sandbox's PID 1, compiled by the build script.
-static INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/groundwork-init"));
 /// Parent of every sandbox's cgroup.
 pub(crate) const CGROUP_PARENT: &str = "groundwork";
 
@@ -159,6 +156,8 @@ pub struct OciRuntime {
     /// One at a time: two starts from the same layers would generate the same host layer.
     host_layers: Mutex<()>,
     pins: pins::Pins,
+    /// Held for reading while a sandbox is made, until it is in the list; for writing while leftovers are removed.
+    making: RwLock<()>,
 }
 
 fn other(what: &str) -> impl FnOnce(io::Error) -> RuntimeError + '_ {
@@ -199,6 +198,7 @@ impl OciRuntime {
             sandboxes: Mutex::default(),
             host_layers: Mutex::default(),
             pins: pins::Pins::default(),
+            making: RwLock::default(),
         })
     }
 
@@ -213,7 +213,12 @@ impl OciRuntime {
     }
 
     /// Everything the shim must know.
-    async fn plan(&self, spec: &SandboxSpec, dir: &Path) -> Result<Plan, RuntimeError> {
+    async fn plan(
+        &self,
+        spec: &SandboxSpec,
+        dir: &Path,
+        kept: Option<Kept>,
+    ) -> Result<Plan, RuntimeError> {
         if spec.privileged {
             return Err(RuntimeError::Unsupported(
                 "Privileged sandboxes are not offered on this machine: they would need rights over the shared kernel."
@@ -225,34 +230,15 @@ impl OciRuntime {
                 "Mounts are not offered on this machine.".into(),
             ));
         }
-        let image = self
-            .config
-            .images
-            .runner_image(&spec.runner_image)
-            .map_err(other("reading the images"))?;
-        let rootfs = self
-            .config
-            .images
-            .rootfs(&spec.runner_image)
-            .map_err(other("reading the images"))?;
-        let (Some(image), Some(rootfs)) = (image, rootfs) else {
-            return Err(RuntimeError::NoImage(spec.runner_image.clone()));
+        let below = match &kept {
+            Some(kept) => still_there(kept)?,
+            None => self.below(spec)?,
         };
-        self.pins.pin(spec.id, &spec.layers);
-        // Highest first.
-        let mut layers = Vec::new();
-        for digest in spec.layers.iter().rev() {
-            let layer = self.config.images.layer_dir(digest);
-            match layer.filter(|layer| layer.is_dir()) {
-                Some(layer) => layers.push(layer),
-                None => return Err(RuntimeError::NoImage(digest.clone())),
-            }
-        }
-        layers.push(rootfs);
+        let (mut layers, base_digest) = (below.lowers, below.base_digest);
         let host_layer = {
             let _one = self.host_layers.lock().await;
             let (settings, below) = (self.config.host.clone(), layers.clone());
-            let key = host_layer::key(&settings, &image.digest, &spec.layers)
+            let key = host_layer::key(&settings, &base_digest, &spec.layers)
                 .map_err(other("the host layer"))?;
             let target = self.config.state_dir.join("host-layers").join(key);
             tokio::task::spawn_blocking(move || host_layer::ensure(&settings, &below, &target))
@@ -276,7 +262,7 @@ impl OciRuntime {
             cpu_milli: spec.cpu_milli,
             memory_mib: spec.memory_mib,
             pids_max: self.config.pids_max,
-            disk_bytes: u64::from(spec.disk_gi) << 30,
+            disk_bytes: below.disk_bytes,
             disk_reserve: self.config.disk_reserve,
             disk_templates: self.config.state_dir.join("disks"),
             env: environment(&self.config.host, &spec.env_vars),
@@ -285,9 +271,52 @@ impl OciRuntime {
             own_addresses: self.config.own_addresses.clone(),
             nft: self.config.nft.clone(),
             layers_dir: self.config.images.layers_dir(),
-            base_digest: image.digest,
+            base_digest,
             life: spec.life,
+            keep_disk: spec.keep_disk,
+            resume: kept.is_some(),
         })
+    }
+
+    /// What a new sandbox is made over.
+    fn below(&self, spec: &SandboxSpec) -> Result<Kept, RuntimeError> {
+        let image = self
+            .config
+            .images
+            .runner_image(&spec.runner_image)
+            .map_err(other("reading the images"))?;
+        let rootfs = self
+            .config
+            .images
+            .rootfs(&spec.runner_image)
+            .map_err(other("reading the images"))?;
+        let (Some(image), Some(rootfs)) = (image, rootfs) else {
+            return Err(RuntimeError::NoImage(spec.runner_image.clone()));
+        };
+        self.pins.pin(spec.id, &spec.layers);
+        // Highest first.
+        let mut lowers = Vec::new();
+        for digest in spec.layers.iter().rev() {
+            let layer = self.config.images.layer_dir(digest);
+            match layer.filter(|layer| layer.is_dir()) {
+                Some(layer) => lowers.push(layer),
+                None => return Err(RuntimeError::NoImage(digest.clone())),
+            }
+        }
+        lowers.push(rootfs);
+        Ok(Kept {
+            lowers,
+            base_digest: image.digest,
+            disk_bytes: u64::from(spec.disk_gi) << 30,
+        })
+    }
+}
+
+/// What a kept disk was made over must be as it was: the upper only tells what differs from it.
+fn still_there(kept: &Kept) -> Result<Kept, RuntimeError> {
+    match kept.lowers.iter().find(|layer| !layer.is_dir()) {
+        None => Ok(kept.clone()),
+        Some(gone) => Err(RuntimeError::NoImage(gone.display().to_string())),
     }
 }
 
@@ -312,175 +341,4 @@ fn environment(host: &HostSettings, own: &BTreeMap<String, String>) -> Vec<(Stri
     merged.extend(host.env.clone());
     merged.extend(own.clone());
     merged.into_iter().collect()
-}
-
-fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(path)?;
-    // Whatever the umask says, and also for a directory that an older version made.
-    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))
-}
-
-/// Writes the init under its digest, complete or not at all.
-fn write_init(dir: &Path) -> io::Result<PathBuf> {
-    let path = dir.join(format!("init-{}", &hex::encode(Sha256::digest(INIT))[..16]));
-    if !path.exists() {
-        let partial = dir.join(format!("init.{}.partial", std::process::id()));
-        let mut file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o755)
-            .open(&partial)?;
-        file.write_all(INIT)?;
-        file.sync_all()?;
-        fs::rename(&partial, &path)?;
-    }
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-    Ok(path)
-}
-
-#[async_trait]
-impl Runtime for OciRuntime {
-    fn name(&self) -> &'static str {
-        "oci"
-    }
-
-    async fn check(&self) -> Vec<Check> {
-        let config = self.config.clone();
-        tokio::task::spawn_blocking(move || doctor::checks(&config))
-            .await
-            .unwrap_or_default()
-    }
-
-    async fn runner_image_digest(&self, reference: &str) -> Result<Option<String>, RuntimeError> {
-        let image = self
-            .config
-            .images
-            .runner_image(reference)
-            .map_err(other("reading the images"))?;
-        Ok(image.map(|image| image.digest))
-    }
-
-    async fn prepare(&self, spec: &SandboxSpec) -> Result<(), RuntimeError> {
-        let known = self.sandboxes.lock().await.get(&spec.id).cloned();
-        if known.is_some_and(|connection| connection.is_alive()) {
-            return Ok(());
-        }
-        self.destroy(spec.id).await?;
-        let dir = self.config.sandboxes().join(spec.id.to_string());
-        let plan = self.plan(spec, &dir).await?;
-        make_dir(&dir, 0o711).map_err(other("making the sandbox's directory"))?;
-        let connection = match Connection::open(&self.config, spec.id, &dir) {
-            Ok(connection) => Arc::new(connection),
-            Err(error) => {
-                let _ = fs::remove_dir_all(&dir);
-                return Err(other("starting the shim")(error));
-            }
-        };
-        self.sandboxes
-            .lock()
-            .await
-            .insert(spec.id, connection.clone());
-        let ready = connection.ask(Request::Prepare(Box::new(plan))).await;
-        if let Err(error) = ready {
-            if let Err(cleaning) = self.destroy(spec.id).await {
-                tracing::warn!(%cleaning, sandbox = %spec.id, "cleaning up after a failed start");
-            }
-            return Err(error);
-        }
-        Ok(())
-    }
-
-    async fn run_script(
-        &self,
-        id: SandboxId,
-        script: &ScriptSpec,
-        events: mpsc::Sender<Event>,
-    ) -> Result<ScriptEnd, RuntimeError> {
-        self.connection(id).await?.run(script.clone(), events).await
-    }
-
-    async fn stop(&self, id: SandboxId) -> Result<(), RuntimeError> {
-        let Ok(connection) = self.connection(id).await else {
-            return Ok(());
-        };
-        connection.let_events_flow();
-        match connection.ask(Request::Stop).await {
-            // With its shim gone, everything inside is gone.
-            Ok(_) | Err(RuntimeError::Lost(_)) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn save_image(&self, id: SandboxId) -> Result<SavedLayer, RuntimeError> {
-        let connection = self.connection(id).await?;
-        connection.let_events_flow();
-        match connection.ask(Request::Save).await? {
-            Reply::Saved(layer) => {
-                self.pins.note_saved(&layer.digest);
-                let dir = self.config.images.layer_dir(&layer.digest);
-                if dir.is_some_and(|dir| dir.is_dir()) {
-                    Ok(layer)
-                } else {
-                    // The same layer was there already, and was deleted at this very moment.
-                    Err(RuntimeError::Save {
-                        reason: "io_error".to_owned(),
-                        message: "the saved layer was deleted while it was saved again".to_owned(),
-                    })
-                }
-            }
-            _ => Err(RuntimeError::Other(
-                "the shim answered something else".into(),
-            )),
-        }
-    }
-
-    async fn destroy(&self, id: SandboxId) -> Result<(), RuntimeError> {
-        let connection = self.sandboxes.lock().await.remove(&id);
-        if let Some(connection) = connection {
-            connection.close().await;
-        }
-        let config = self.config.clone();
-        tokio::task::spawn_blocking(move || reclaim::sandbox(&config, id))
-            .await
-            .map_err(|error| RuntimeError::Other(error.to_string()))??;
-        self.pins.unpin(id);
-        Ok(())
-    }
-
-    async fn saved_layers(&self) -> Result<Vec<String>, RuntimeError> {
-        let images = &self.config.images;
-        images.saved_layers().map_err(other("reading the layers"))
-    }
-
-    async fn delete_layer(&self, digest: &str) -> Result<bool, RuntimeError> {
-        self.remove_layer(digest).await
-    }
-
-    async fn leftovers(&self) -> Result<Vec<Leftover>, RuntimeError> {
-        let (config, ours) = (self.config.clone(), self.alive().await);
-        tokio::task::spawn_blocking(move || reclaim::find(&config, &ours))
-            .await
-            .map_err(|error| RuntimeError::Other(error.to_string()))
-    }
-
-    async fn reclaim(&self) -> Result<Vec<Leftover>, RuntimeError> {
-        let (config, ours) = (self.config.clone(), self.alive().await);
-        tokio::task::spawn_blocking(move || reclaim::all(&config, &ours))
-            .await
-            .map_err(|error| RuntimeError::Other(error.to_string()))?
-    }
-
-    fn state_dir(&self) -> PathBuf {
-        self.config.state_dir.clone()
-    }
-}
-
-impl OciRuntime {
-    async fn alive(&self) -> Vec<SandboxId> {
-        self.sandboxes.lock().await.keys().copied().collect()
-    }
 }

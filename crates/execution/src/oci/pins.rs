@@ -1,4 +1,5 @@
-//! Which saved layers sandboxes of this process are made from: these are not deleted, whatever the control plane says.
+//! Which saved layers sandboxes of this process and kept disks are made from: these are not deleted, whatever the control
+//! plane says.
 
 use std::{
     collections::HashMap,
@@ -8,7 +9,7 @@ use std::{
 
 use domain::ids::SandboxId;
 
-use super::OciRuntime;
+use super::{OciRuntime, reclaim};
 use crate::runtime::RuntimeError;
 
 /// A layer just saved is not deleted for this long: until its run is reported, nothing but this process knows of it, and
@@ -66,8 +67,22 @@ impl Pins {
 }
 
 impl OciRuntime {
-    /// Deletes a layer that no sandbox of this process uses; answers whether it is gone.
+    /// Deletes a layer that no sandbox of this process and no kept disk uses; answers whether it is gone.
     pub(super) async fn remove_layer(&self, digest: &str) -> Result<bool, RuntimeError> {
+        let (config, dir) = (
+            self.config().clone(),
+            self.config().images.layer_dir(digest),
+        );
+        let below_kept = tokio::task::spawn_blocking(move || {
+            dir.is_some_and(|dir| reclaim::is_below_kept(&config, &dir))
+        });
+        // A disk that is being made now is a sandbox's, and pins its layers until it is kept.
+        if below_kept
+            .await
+            .map_err(|error| RuntimeError::Other(error.to_string()))?
+        {
+            return Ok(false);
+        }
         let condemned = self
             .pins
             .unless_pinned(digest, || self.config().images.condemn_layer(digest))

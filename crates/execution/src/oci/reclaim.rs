@@ -26,6 +26,7 @@ use crate::{
     shim::{
         self, LOCK,
         cgroup::{Cgroup, Kind},
+        kept::Kept,
         sys,
     },
 };
@@ -47,8 +48,9 @@ fn leftover(kind: &str, what: impl Into<String>) -> Leftover {
     }
 }
 
-/// Removes everything of one sandbox whose shim this process has ended, or that has none.
-pub(super) fn sandbox(config: &OciConfig, id: SandboxId) -> Result<(), RuntimeError> {
+/// Removes everything of one sandbox whose shim this process has ended, or that has none. `keep`: but for its disk, if
+/// that is one that outlives its sandbox.
+pub(super) fn sandbox(config: &OciConfig, id: SandboxId, keep: bool) -> Result<(), RuntimeError> {
     let dir = config.sandboxes().join(id.to_string());
     if !dir.exists()
         && !config.runtime_root().join(id.to_string()).exists()
@@ -76,12 +78,47 @@ pub(super) fn sandbox(config: &OciConfig, id: SandboxId) -> Result<(), RuntimeEr
             }
         }
     }
-    match fs::remove_dir_all(&dir) {
+    let removed = if keep && Kept::read(&dir).is_some() {
+        Kept::strip(&dir)
+    } else {
+        fs::remove_dir_all(&dir)
+    };
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(failed("its directory", error))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a loop device has the sandbox's disk.
+pub(super) fn is_attached(dir: &Path) -> bool {
+    !loops_under(dir).is_empty()
+}
+
+/// Sandboxes with a kept disk that no shim but those of `ours` holds.
+pub(super) fn kept(config: &OciConfig, ours: &[SandboxId]) -> Vec<SandboxId> {
+    named(&config.sandboxes())
+        .into_iter()
+        .filter(|(id, dir)| Kept::read(dir).is_some() && (ours.contains(id) || !is_held(dir)))
+        .map(|(id, _)| id)
+        .collect()
+}
+
+/// Whether a kept disk was made over this layer.
+pub(super) fn is_below_kept(config: &OciConfig, layer: &Path) -> bool {
+    named(&config.sandboxes())
+        .into_iter()
+        .filter_map(|(_, dir)| Kept::read(&dir))
+        .any(|kept| kept.lowers.iter().any(|lower| lower == layer))
+}
+
+/// What is named after a sandbox in a directory.
+fn named(dir: &Path) -> Vec<(SandboxId, PathBuf)> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+        .collect()
 }
 
 fn cgroup(config: &OciConfig, id: SandboxId) -> Cgroup {
@@ -216,14 +253,10 @@ fn loops_under(dir: &Path) -> Vec<PathBuf> {
 fn survey(config: &OciConfig) -> Found {
     let mut found = Found::new();
     let mut note = |id: SandboxId, item: Leftover| found.entry(id).or_default().push(item);
-    let named = |dir: &Path| -> Vec<(SandboxId, PathBuf)> {
-        let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-        entries
-            .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
-            .collect()
-    };
     for (id, path) in named(&config.sandboxes()) {
-        note(id, leftover("directory", path.display().to_string()));
+        if Kept::read(&path).is_none() {
+            note(id, leftover("directory", path.display().to_string()));
+        }
         for mounted in mounts_under(&path) {
             note(id, leftover("mount", mounted.display().to_string()));
         }
@@ -307,7 +340,7 @@ pub(super) fn all(config: &OciConfig, ours: &[SandboxId]) -> Result<Vec<Leftover
             continue;
         }
         let partial = config.images.layers_dir().join(format!("{id}.partial"));
-        let cleared = sandbox(config, id).and_then(|()| match fs::remove_dir_all(&partial) {
+        let cleared = sandbox(config, id, true).and_then(|()| match fs::remove_dir_all(&partial) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RuntimeError::Other(
                 format!("removing an unfinished layer: {error}"),
             )),
@@ -328,6 +361,12 @@ pub(super) fn all(config: &OciConfig, ours: &[SandboxId]) -> Result<Vec<Leftover
                 .map(|path| leftover("unfinished layer", path.display().to_string())),
         ),
         Err(error) => tracing::error!(%error, "removing half-deleted layers"),
+    }
+    for (id, dir) in named(&config.sandboxes()) {
+        // Nothing of these was found but the disk; what the shim had beside it goes too.
+        if !ours.contains(&id) && Kept::read(&dir).is_some() && !is_held(&dir) {
+            let _ = Kept::strip(&dir);
+        }
     }
     first_error.map_or(Ok(removed), Err)
 }

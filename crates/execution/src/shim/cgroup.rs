@@ -7,7 +7,8 @@ use std::{
 
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 
-const MOUNT: &str = "/sys/fs/cgroup";
+/// Where the hierarchies are mounted.
+pub const MOUNT: &str = "/sys/fs/cgroup";
 
 /// How the machine has its cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +121,27 @@ impl Cgroup {
         .unwrap_or(0)
     }
 
+    /// Memory in use now, in bytes, without file pages that the kernel takes back at once when somebody needs them; 0 when
+    /// not known.
+    pub fn memory_used(&self) -> u64 {
+        let (used, idle) = match self.kind {
+            Kind::V2 | Kind::None => (
+                self.number("", "memory.current", None),
+                self.number("", "memory.stat", Some("inactive_file ")),
+            ),
+            Kind::V1 { .. } => (
+                self.number("memory", "memory.usage_in_bytes", None),
+                self.number("memory", "memory.stat", Some("total_inactive_file ")),
+            ),
+        };
+        used.unwrap_or(0).saturating_sub(idle.unwrap_or(0))
+    }
+
+    /// Processes and threads inside; 0 when not known.
+    pub fn process_count(&self) -> u64 {
+        self.number("pids", "pids.current", None).unwrap_or(0)
+    }
+
     /// CPU time so far, in milliseconds; 0 when not known.
     pub fn cpu_millis(&self) -> u64 {
         match self.kind {
@@ -135,10 +157,12 @@ impl Cgroup {
 
     /// Processes inside, as the host numbers them.
     pub fn processes(&self) -> Vec<i32> {
-        let procs = self.dir("memory").join("cgroup.procs");
-        fs::read_to_string(procs)
-            .map(|text| text.lines().filter_map(|line| line.parse().ok()).collect())
-            .unwrap_or_default()
+        let mut found = Vec::new();
+        for dir in tree(&self.dir("memory")) {
+            let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+            found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
+        }
+        found
     }
 
     /// Where it exists now.
@@ -162,7 +186,8 @@ impl Cgroup {
             if left.is_empty() {
                 return Ok(());
             }
-            for dir in left {
+            // Inner ones first.
+            for dir in left.iter().flat_map(|dir| tree(dir).into_iter().rev()) {
                 if self.kind == Kind::V2 {
                     // Older kernels have no such file; the loop below does the same more slowly.
                     let _ = fs::write(dir.join("cgroup.kill"), "1");
@@ -187,4 +212,20 @@ impl Cgroup {
         }
         last
     }
+}
+
+/// A cgroup and those under it, outer ones first.
+fn tree(dir: &Path) -> Vec<PathBuf> {
+    let mut found = vec![dir.to_owned()];
+    let mut at = 0;
+    while let Some(dir) = found.get(at).cloned() {
+        let inner = fs::read_dir(dir).into_iter().flatten().flatten();
+        found.extend(
+            inner
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                .map(|entry| entry.path()),
+        );
+        at += 1;
+    }
+    found
 }

@@ -1,12 +1,11 @@
-//! The running container: the OCI runtime in the foreground, our init as PID 1, and the pipes between them and us.
+//! The running container: the OCI runtime in the foreground, and our init as PID 1.
 
 use std::{
-    ffi::CString,
-    fs::{self, OpenOptions},
+    fs,
     io::{self, Read},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+        unix::{fs::DirBuilderExt, net::UnixStream},
     },
     path::Path,
     process::{Command, Stdio},
@@ -14,20 +13,14 @@ use std::{
     time::Duration,
 };
 
-use nix::{
-    fcntl::{FcntlArg, OFlag, fcntl},
-    sys::stat::Mode,
-};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::unix::pipe,
-    sync::watch,
-};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use tokio::sync::watch;
 
 use super::{
     cgroup::{Cgroup, Kind},
+    children::{Child, Children, Start, Streams},
     frames::Plan,
-    sys,
+    passing, sys,
 };
 use crate::{
     egress::Network,
@@ -45,27 +38,10 @@ const PIPE_BYTES: i32 = 256 * 1024;
 /// How long a container may take to start. Starts take a tenth of a second; a machine under a fork bomb takes longer.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the init reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Report {
-    /// The child ended with this wait status.
-    Ended(i32),
-    /// The child could not be started: errno.
-    NotStarted(i32),
-}
-
-/// The FIFOs that children of the init write to. Our own writing ends keep the reading ends from seeing an end before the
-/// first child has opened them.
-struct Output {
-    read: [OwnedFd; 2],
-    hold: [OwnedFd; 2],
-}
-
 /// A started container.
 pub struct Container {
-    control: tokio::sync::Mutex<Option<pipe::Sender>>,
-    status: tokio::sync::Mutex<pipe::Receiver>,
-    output: Mutex<Option<Output>>,
+    children: Children,
+    base: u32,
     init: OwnedFd,
     init_pid: i32,
     /// True once the OCI runtime has ended, and with it every process inside.
@@ -112,24 +88,24 @@ impl Container {
         fs::write(bundle.join("config.json"), config.to_string())
             .map_err(other("writing the bundle"))?;
 
-        let (control_read, control_write) = os_pipe().map_err(other("pipe"))?;
-        let (status_read, status_write) = os_pipe().map_err(other("pipe"))?;
+        let (ours, inits) = UnixStream::pair().map_err(other("socket pair"))?;
+        // Not /dev/null: crun hands its standard streams to the container's user.
+        let (nothing, _) = os_pipe().map_err(other("pipe"))?;
         let (messages_read, messages_write) = os_pipe().map_err(other("pipe"))?;
-        let output = Output::make(&control_dir).map_err(other("making the output pipes"))?;
 
         let mut command = runtime_command(plan);
         command.arg("run").arg("--bundle").arg(&bundle);
         command
             .args(["--preserve-fds", "1"])
             .arg(plan.sandbox.to_string());
-        command.stdin(Stdio::from(control_read));
+        command.stdin(Stdio::from(nothing));
         command.stdout(Stdio::from(
             messages_write.try_clone().map_err(other("pipe"))?,
         ));
         command.stderr(Stdio::from(messages_write));
-        let passed = sys::lift(status_write.as_fd()).map_err(other("pipe"))?;
+        let passed = sys::lift(inits.as_fd()).map_err(other("socket pair"))?;
         sys::pass_descriptors(&mut command, vec![passed]);
-        drop(status_write);
+        drop(inits);
 
         let network = network.clone();
         let started = tokio::task::spawn_blocking(move || network.run_in(move || command.spawn()))
@@ -149,11 +125,9 @@ impl Container {
             ended.send_replace(true);
         });
 
-        let mut status = receiver(status_read).map_err(other("pipe"))?;
-        let ready = tokio::time::timeout(START_LIMIT, next_report(&mut status)).await;
-        if !matches!(ready, Ok(Ok((1, _)))) {
-            // The control pipe's end makes a late init leave.
-            drop(control_write);
+        let ready = tokio::time::timeout(START_LIMIT, Children::meet(ours)).await;
+        let Ok(Ok(children)) = ready else {
+            // The socket is closed by now, which makes a late init leave.
             let _ =
                 tokio::time::timeout(Duration::from_secs(2), gone.clone().wait_for(|gone| *gone))
                     .await;
@@ -162,7 +136,7 @@ impl Container {
             return Err(RuntimeError::Other(format!(
                 "the OCI runtime could not start the container: {said}"
             )));
-        }
+        };
         // Not from `--pid-file`: crun writes that after the init has run already.
         let init_pid = Cgroup::new(Kind::detect(), &plan.cgroup)
             .processes()
@@ -172,9 +146,8 @@ impl Container {
                 RuntimeError::Other("the container's first process is not in its cgroup".into())
             })?;
         Ok(Self {
-            control: Some(sender(control_write).map_err(other("pipe"))?).into(),
-            status: status.into(),
-            output: Some(output).into(),
+            children,
+            base,
             init: sys::pidfd_open(init_pid).map_err(other("the container's init"))?,
             init_pid,
             gone,
@@ -186,67 +159,35 @@ impl Container {
         self.init_pid
     }
 
-    /// Starts the one child that the init has over its life, as the sandbox's user, and returns the reading ends of its
-    /// standard output and error. They end when the last process that holds them has ended.
+    /// What its init starts.
+    pub fn children(&self) -> &Children {
+        &self.children
+    }
+
+    /// Starts a script as the sandbox's user, and returns it with the reading ends of its standard output and error. They
+    /// end when the last process that holds them has ended.
     ///
     /// # Errors
-    /// The init is gone, could not start the child, or has started one before.
+    /// See [`Children::start`].
     pub async fn spawn(
         &self,
         argv: &[String],
         env: &[(String, String)],
-    ) -> io::Result<[OwnedFd; 2]> {
-        let output = self
-            .output
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let Output { read, hold } =
-            output.ok_or_else(|| io::Error::other("a script has run in this sandbox already"))?;
-        let mut strings = Vec::new();
-        let mut push = |text: &[u8]| -> io::Result<()> {
-            strings.extend_from_slice(
-                CString::new(text)
-                    .map_err(io::Error::other)?
-                    .as_bytes_with_nul(),
-            );
-            Ok(())
+    ) -> io::Result<(Child, [OwnedFd; 2])> {
+        let (out, out_inside) = passing::pipe(self.base)?;
+        let (err, err_inside) = passing::pipe(self.base)?;
+        for pipe in [&out, &err] {
+            // Fewer wake-ups for a script that writes much; the default is fine where it is refused.
+            let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
+        }
+        let start = Start {
+            argv,
+            env,
+            directory: "/workspace",
+            streams: Streams::Output([out_inside.as_fd(), err_inside.as_fd()]),
+            cgroup: None,
         };
-        push(argv.len().to_string().as_bytes())?;
-        for arg in argv {
-            push(arg.as_bytes())?;
-        }
-        for (name, value) in env {
-            push(format!("{name}={value}").as_bytes())?;
-        }
-        let mut message = u32::try_from(strings.len())
-            .map_err(io::Error::other)?
-            .to_ne_bytes()
-            .to_vec();
-        message.extend_from_slice(&strings);
-        let mut control = self.control.lock().await;
-        control
-            .as_mut()
-            .ok_or(io::ErrorKind::BrokenPipe)?
-            .write_all(&message)
-            .await?;
-        match next_report(&mut *self.status.lock().await).await? {
-            (4, _) => {}
-            (_, errno) => return Err(io::Error::from_raw_os_error(errno)),
-        }
-        drop(hold);
-        Ok(read)
-    }
-
-    /// Waits for the init's next report on its child.
-    ///
-    /// # Errors
-    /// The init is gone.
-    pub async fn report(&self) -> io::Result<Report> {
-        match next_report(&mut *self.status.lock().await).await? {
-            (2, status) => Ok(Report::Ended(status)),
-            (_, errno) => Ok(Report::NotStarted(errno)),
-        }
+        Ok((self.children.start(&start).await?, [out, err]))
     }
 
     /// Kills everything inside without waiting: the kernel ends a PID namespace with its first process.
@@ -282,31 +223,6 @@ impl Container {
     }
 }
 
-impl Output {
-    fn make(dir: &Path) -> io::Result<Self> {
-        let open = |name: &str| -> io::Result<(OwnedFd, OwnedFd)> {
-            let path = dir.join(name);
-            nix::unistd::mkfifo(&path, Mode::from_bits_truncate(0o666))?;
-            // Whatever the umask says: every user inside may reopen its own output.
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o666))?;
-            let read = OpenOptions::new()
-                .read(true)
-                .custom_flags(libc::O_NONBLOCK)
-                .open(&path)?;
-            let hold = OpenOptions::new().write(true).open(&path)?;
-            // Fewer wake-ups for a script that writes much; the default is fine where it is refused.
-            let _ = fcntl(&read, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
-            Ok((read.into(), hold.into()))
-        };
-        let (out, hold_out) = open("out")?;
-        let (err, hold_err) = open("err")?;
-        Ok(Self {
-            read: [out, err],
-            hold: [hold_out, hold_err],
-        })
-    }
-}
-
 /// The OCI runtime with the options that every call of ours has.
 pub fn runtime_command(plan: &Plan) -> Command {
     let mut command = Command::new(&plan.runtime);
@@ -323,19 +239,6 @@ pub fn runtime_command(plan: &Plan) -> Command {
 
 fn os_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(nix::unistd::pipe2(OFlag::O_CLOEXEC)?)
-}
-
-fn receiver(fd: OwnedFd) -> io::Result<pipe::Receiver> {
-    pipe::Receiver::from_owned_fd(fd)
-}
-
-fn sender(fd: OwnedFd) -> io::Result<pipe::Sender> {
-    pipe::Sender::from_owned_fd(fd)
-}
-
-async fn next_report(status: &mut pipe::Receiver) -> io::Result<(i32, i32)> {
-    let kind = status.read_i32_le().await?;
-    Ok((kind, status.read_i32_le().await?))
 }
 
 /// Whether the process is number 1 in its own PID namespace.

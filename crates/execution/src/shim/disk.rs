@@ -27,39 +27,85 @@ use nix::{
 use super::sys;
 use crate::runtime::RuntimeError;
 
-/// Makes the image, its file system and the loop device, and mounts it at `target`. `templates` holds an empty file
-/// system of each size that was needed before. Nothing of a member's may run before the result's reservation is complete:
-/// it goes on beside what else a sandbox needs.
+/// A disk to make.
+pub struct New<'a> {
+    /// Where its image goes.
+    pub image: &'a Path,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes that the host's disk keeps free besides.
+    pub reserve: u64,
+    /// Where an empty file system of each size that was needed before lies.
+    pub templates: &'a Path,
+    /// It outlives its sandbox, and a crash of the machine.
+    pub keep: bool,
+}
+
+/// Makes the image, its file system and the loop device, and mounts it at `target`. Nothing of a member's may run before
+/// the result's reservation is complete: it goes on beside what else a sandbox needs.
 ///
 /// # Errors
 /// [`RuntimeError::Capacity`] when the host's disk has no room.
-pub fn create(
-    image: &Path,
-    bytes: u64,
-    reserve: u64,
-    templates: &Path,
-    target: &Path,
-) -> Result<Reservation, RuntimeError> {
-    let file = make_image(image, bytes, reserve)?;
-    let template = template(templates, bytes)?;
+pub fn create(new: &New<'_>, target: &Path) -> Result<Reservation, RuntimeError> {
+    let bytes = new.bytes;
+    let file = make_image(new.image, bytes, new.reserve)?;
+    let template = template(new.templates, bytes, new.keep)?;
     copy_data(&template, &file).map_err(|error| failed("making the file system", &error))?;
-    let device = attach(&file).map_err(|error| failed("attaching the loop device", &error))?;
-    fs::create_dir_all(target).map_err(|error| failed("making the mount point", &error))?;
-    mount(
-        Some(&device.1),
-        target,
-        Some("ext4"),
-        MsFlags::MS_NOATIME | MsFlags::MS_NODEV,
-        // The image reads as zeroes where nothing was written: inode tables need no zeroing in the background. And it never
-        // outlives a crash of the machine: no flush of a sandbox's shall wait for the host's disk, nor its end.
-        Some("errors=remount-ro,noinit_itable,barrier=0"),
-    )
-    .map_err(|error| failed("mounting the disk", &error.into()))?;
+    mount_image(&file, target, new.keep)?;
     let reserving = file
         .try_clone()
         .map_err(|error| failed("making the disk image", &error))?;
     let reservation = Reservation(thread::spawn(move || allocate(&reserving, bytes)));
     Ok(reservation)
+}
+
+/// Mounts a disk that was kept, after a crash as after an orderly end.
+///
+/// # Errors
+/// It is damaged beyond what a journal mends.
+pub fn reopen(image: &Path, target: &Path) -> Result<Reservation, RuntimeError> {
+    // Replays the journal; on a disk that was unmounted it looks at one block.
+    let checked = Command::new("e2fsck")
+        .arg("-p")
+        .arg(image)
+        .env("PATH", super::HOST_PATH)
+        .output()
+        .map_err(|error| failed("starting e2fsck", &error))?;
+    // 0: clean, 1: mended.
+    if !matches!(checked.status.code(), Some(0 | 1)) {
+        return Err(RuntimeError::Other(format!(
+            "the kept disk is damaged: {}",
+            String::from_utf8_lossy(&checked.stdout).trim()
+        )));
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(image)
+        .map_err(|error| failed("opening the kept disk", &error))?;
+    mount_image(&file, target, true)?;
+    // It has all its blocks.
+    Ok(Reservation(thread::spawn(|| Ok(()))))
+}
+
+fn mount_image(image: &File, target: &Path, keep: bool) -> Result<(), RuntimeError> {
+    let device = attach(image).map_err(|error| failed("attaching the loop device", &error))?;
+    fs::create_dir_all(target).map_err(|error| failed("making the mount point", &error))?;
+    // The image reads as zeroes where nothing was written: inode tables need no zeroing in the background. And what never
+    // outlives a crash of the machine needs no flush: none of a sandbox's shall wait for the host's disk, nor its end.
+    let options = if keep {
+        "errors=remount-ro,noinit_itable"
+    } else {
+        "errors=remount-ro,noinit_itable,barrier=0"
+    };
+    mount(
+        Some(&device.1),
+        target,
+        Some("ext4"),
+        MsFlags::MS_NOATIME | MsFlags::MS_NODEV,
+        Some(options),
+    )
+    .map_err(|error| failed("mounting the disk", &error.into()))
 }
 
 /// The disk's blocks being reserved.
@@ -130,31 +176,44 @@ fn gib(bytes: u64) -> String {
 }
 
 /// An empty file system of this size: a sparse file of a few hundred KiB, made once. Copying it takes a tenth of the
-/// time of making one. No journal (the disk never outlives a crash), no reserve for root (full is full for everybody),
+/// time of making one. A journal only for a disk that outlives crashes, no reserve for root (full is full for everybody),
 /// enough inodes for trees of small files.
-fn template(dir: &Path, bytes: u64) -> Result<File, RuntimeError> {
-    const OPTIONS: [&str; 10] = [
-        "-q",
-        "-F",
-        "-m",
-        "0",
-        "-i",
-        "8192",
-        "-O",
-        "^has_journal,^resize_inode",
-        "-E",
-        "lazy_itable_init=1,nodiscard",
-    ];
-    let path = dir.join(format!("{bytes}.ext4"));
+fn template(dir: &Path, bytes: u64, keep: bool) -> Result<File, RuntimeError> {
+    const OPTIONS: [&str; 6] = ["-q", "-F", "-m", "0", "-i", "8192"];
+    let (word, journal): (&str, &[&str]) = if keep {
+        (
+            "kept.",
+            &[
+                "-O",
+                "has_journal,^resize_inode",
+                "-J",
+                "size=16",
+                "-E",
+                "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+            ],
+        )
+    } else {
+        (
+            "",
+            &[
+                "-O",
+                "^has_journal,^resize_inode",
+                "-E",
+                "lazy_itable_init=1,nodiscard",
+            ],
+        )
+    };
+    let path = dir.join(format!("{bytes}.{word}ext4"));
     if let Ok(file) = File::open(&path) {
         return Ok(file);
     }
-    let partial = dir.join(format!("{bytes}.{}.partial", std::process::id()));
+    let partial = dir.join(format!("{bytes}.{word}{}.partial", std::process::id()));
     let made = || -> io::Result<File> {
         fs::create_dir_all(dir)?;
         File::create(&partial)?.set_len(bytes)?;
         let output = Command::new("mkfs.ext4")
             .args(OPTIONS)
+            .args(journal)
             .arg(&partial)
             .env("PATH", super::HOST_PATH)
             .output()

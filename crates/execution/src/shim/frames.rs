@@ -6,7 +6,12 @@
 use std::{io, net::IpAddr, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
-use domain::{ids::SandboxId, network_policy::NetworkPolicy, setup_run::Stream};
+use domain::{
+    ids::SandboxId,
+    network_policy::NetworkPolicy,
+    process::{Command, CommandEnd, PtySize, Sample},
+    setup_run::Stream,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -73,6 +78,10 @@ pub struct Plan {
     pub base_digest: String,
     /// The sandbox's whole life.
     pub life: Option<Duration>,
+    /// The disk outlives the sandbox, see [`super::kept`].
+    pub keep_disk: bool,
+    /// The disk is there already.
+    pub resume: bool,
 }
 
 /// What a worker asks a shim for.
@@ -86,6 +95,10 @@ pub enum Request {
     Stop,
     /// Kill everything inside and keep the upper layer.
     Save,
+    /// Kill everything inside and bring what was written to the kept disk.
+    Suspend,
+    /// What the sandbox uses now.
+    Sample,
 }
 
 /// A numbered request.
@@ -106,6 +119,8 @@ pub enum Reply {
     Ended(Box<ScriptEnd>),
     /// The layer is kept.
     Saved(SavedLayer),
+    /// What it uses.
+    Sampled(Sample),
 }
 
 /// What a shim says.
@@ -120,6 +135,43 @@ pub enum Said {
     },
     /// An event of the running script.
     Event(EventHeader),
+    /// Every process inside is gone.
+    Gone,
+}
+
+/// The first frame on a socket that a worker hands over: what it is for.
+#[derive(Serialize, Deserialize)]
+pub enum Opening {
+    /// A command. [`Heard`] goes to it, [`Told`] comes from it; the socket's end kills it.
+    Exec(Command),
+    /// A connection to this port. After [`Told::Connected`] bytes follow as they are.
+    Connect(u16),
+}
+
+/// What a command is sent.
+#[derive(Serialize, Deserialize)]
+pub enum Heard {
+    /// Bytes for its standard input: the frame's body.
+    Input,
+    /// There is no more of that.
+    InputEnd,
+    /// Its terminal has another size.
+    Resize(PtySize),
+    /// Kill it and everything that it started.
+    Kill,
+}
+
+/// What a command or a connection says.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Told {
+    /// Bytes that it wrote: the frame's body.
+    Output(Stream),
+    /// So many bytes of its input were taken.
+    Took(u32),
+    /// It ended. The last frame.
+    Ended(Result<CommandEnd, RuntimeError>),
+    /// It is connected, or not.
+    Connected(Result<(), RuntimeError>),
 }
 
 /// An [`Event`] without its bytes, which are the frame's body.

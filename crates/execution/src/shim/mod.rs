@@ -3,12 +3,18 @@
 //! leaves a sandbox that nobody owns, and a sandbox's death never takes the worker along.
 
 pub mod cgroup;
+mod children;
+mod commands;
+mod connect;
 mod container;
 mod copy;
 pub(crate) mod disk;
 pub mod frames;
+mod group;
 pub mod idmap;
+pub(crate) mod kept;
 pub(crate) mod overlay;
+pub(crate) mod passing;
 mod run;
 mod sandbox;
 mod save;
@@ -16,7 +22,10 @@ pub mod sys;
 
 use std::{
     fs, io,
-    os::{fd::OwnedFd, unix::net::UnixStream as StdUnixStream},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream as StdUnixStream,
+    },
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -28,6 +37,7 @@ use nix::{
     sched::{CloneFlags, unshare},
 };
 use tokio::{
+    io::Interest,
     net::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
@@ -57,7 +67,7 @@ const FRAMES_WAITING: usize = 64;
 /// Events between the driver and the socket.
 const EVENTS_WAITING: usize = 64;
 
-/// Runs a shim on the socket at descriptor 0, until the socket ends. Call it first thing in a process of its own, before
+/// Runs a shim on the socket at descriptor 0, until that ends; sockets of commands come over the one at descriptor 1. Call it first thing in a process of its own, before
 /// any thread exists.
 pub fn main() -> ExitCode {
     // Standard error is the sandbox's `shim.log`, which the worker repeats when the sandbox goes.
@@ -83,7 +93,8 @@ fn serve() -> io::Result<()> {
     }
     // A signal to the worker's terminal is not for us: the socket's end is.
     let _ = nix::unistd::setsid();
-    let mut socket = StdUnixStream::from(sys::claim_stdio()?);
+    let [socket, hand_over] = sys::claim_stdio()?;
+    let mut socket = StdUnixStream::from(socket);
     let (asked, _) = frames::read_blocking::<Asked>(&mut socket)?;
     let Request::Prepare(plan) = asked.request else {
         return Err(io::Error::other("the first request must be to prepare"));
@@ -96,7 +107,7 @@ fn serve() -> io::Result<()> {
         .worker_threads(2)
         .enable_all()
         .build()?;
-    let result = runtime.block_on(work(*plan, asked.number, ground, socket));
+    let result = runtime.block_on(work(*plan, asked.number, ground, socket, hand_over));
     // A copy that is still under way must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
@@ -174,13 +185,14 @@ async fn work(
     number: u64,
     ground: Result<Ground, RuntimeError>,
     socket: StdUnixStream,
+    hand_over: OwnedFd,
 ) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     let (mut read, write) = UnixStream::from_std(socket)?.into_split();
     let (frames, queue) = mpsc::channel(FRAMES_WAITING);
     let writer = tokio::spawn(write_frames(write, queue));
     let voice = Voice(frames);
-    let (dir, life) = (plan.dir.clone(), plan.life);
+    let (kept_plan, life) = (plan.clone(), plan.life);
     let made = async { Sandbox::make(plan, ground?).await };
     // The worker may leave while the sandbox is being made.
     let sandbox = tokio::select! {
@@ -196,11 +208,13 @@ async fn work(
             voice.reply(number, Err(error)).await;
             drop(voice);
             let _ = writer.await;
-            sandbox::unmount_disk(&dir);
+            sandbox::unmount_disk(&kept_plan);
             return Ok(());
         }
     };
     voice.reply(number, Ok(Reply::Done)).await;
+    tokio::spawn(tell_when_gone(sandbox.clone(), voice.clone()));
+    tokio::spawn(take_over(hand_over, sandbox.clone()));
     if let Some(life) = life {
         let sandbox = sandbox.clone();
         tokio::spawn(async move {
@@ -215,6 +229,36 @@ async fn work(
     sandbox.close();
     stopped.map_err(io::Error::other)?;
     result
+}
+
+/// Tells the worker when nothing can run inside any more, whatever the reason.
+async fn tell_when_gone(sandbox: Arc<Sandbox>, voice: Voice) {
+    sandbox.container.gone().await;
+    voice.say(&Said::Gone, &[]).await;
+}
+
+/// Serves every socket that the worker hands over.
+async fn take_over(socket: OwnedFd, sandbox: Arc<Sandbox>) {
+    let handed = async || -> io::Result<()> {
+        let socket = passing::watch(socket)?;
+        loop {
+            let received = socket
+                .async_io(Interest::READABLE, |fd| {
+                    passing::receive(fd.as_fd(), &mut [0; 1])
+                })
+                .await?;
+            match received {
+                (0, _) => return Ok(()),
+                (_, Some(fd)) => {
+                    tokio::spawn(commands::serve(sandbox.clone(), fd));
+                }
+                (_, None) => {}
+            }
+        }
+    };
+    if let Err(error) = handed().await {
+        tracing::error!(%error, "no more commands can be taken over");
+    }
 }
 
 async fn write_frames(mut write: OwnedWriteHalf, mut queue: mpsc::Receiver<Vec<u8>>) {
@@ -267,6 +311,8 @@ async fn requests(
                         .cancel();
                     sandbox.save().await.map(Reply::Saved)
                 }
+                Request::Suspend => sandbox.suspend().await.map(|()| Reply::Done),
+                Request::Sample => Ok(Reply::Sampled(sandbox.sample())),
             };
             voice.reply(asked.number, result).await;
         });

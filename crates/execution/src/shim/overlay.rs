@@ -24,8 +24,8 @@ pub struct Root {
 }
 
 impl Root {
-    /// Mounts the overlay. `disk` is the mounted disk; its `upper` and `work` directories are made here. The layers come
-    /// highest first.
+    /// Mounts the overlay. `disk` is the mounted disk; its `upper` and `work` directories are made here unless it was kept.
+    /// The layers come highest first. `keep`: what programs sync must be on the disk, and the upper is used again.
     ///
     /// # Errors
     /// Id-mapped mounts do not work here, or the overlay came up read-only.
@@ -35,10 +35,16 @@ impl Root {
         disk: &Path,
         mapping: &Mapping,
         base: u32,
+        keep: bool,
     ) -> io::Result<Self> {
         for name in ["upper", "work"] {
-            fs::create_dir(disk.join(name))?;
-            fs::set_permissions(disk.join(name), fs::Permissions::from_mode(0o755))?;
+            let dir = disk.join(name);
+            if dir.is_dir() {
+                // The root's mode is the sandbox's own affair by now.
+                continue;
+            }
+            fs::create_dir(&dir)?;
+            fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
         }
         let clone = |from: &Path, name: &str, read_only: bool| -> io::Result<()> {
             let target = points.join(name);
@@ -62,8 +68,9 @@ impl Root {
         fs::create_dir_all(root.path())?;
         let lower: Vec<String> = (0..layers.len()).map(|number| number.to_string()).collect();
         let options = format!(
-            "lowerdir={},upperdir=disk/upper,workdir=disk/work,index=off,metacopy=off,redirect_dir=off,volatile",
-            lower.join(":")
+            "lowerdir={},upperdir=disk/upper,workdir=disk/work,index=off,metacopy=off,redirect_dir=off{}",
+            lower.join(":"),
+            if keep { "" } else { ",volatile" }
         );
         let inside = points.to_owned();
         // Overlayfs works in upper and work with the mounter's credentials, which must be ids that the id-mapped mount

@@ -1,14 +1,12 @@
 //! A setup script in the sandbox, from its first byte to the last process it left behind.
 
-use std::{fs, io::ErrorKind, path::Path, pin::pin, sync::atomic::Ordering};
+use std::{fs, path::Path, pin::pin, sync::atomic::Ordering};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    VIEW,
-    container::Report,
-    disk,
+    VIEW, children, disk,
     sandbox::{End, Sandbox},
 };
 use crate::{
@@ -50,12 +48,12 @@ impl Sandbox {
             |what: &str, error: std::io::Error| RuntimeError::Other(format!("{what}: {error}"));
         let control = driver::prepare(&Path::new(VIEW).join("ctl"), spec)
             .map_err(|error| other("writing the script", error))?;
-        let [stdout, stderr] = match self
+        let (mut child, [stdout, stderr]) = match self
             .container
             .spawn(&control.command(), &self.plan.env)
             .await
         {
-            Ok(output) => output,
+            Ok(started) => started,
             Err(_) if self.end.load(Ordering::SeqCst) == End::Stopped as u8 => {
                 return Ok(ScriptEnd {
                     exit_code: 128 + libc::SIGKILL,
@@ -63,13 +61,8 @@ impl Sandbox {
                     ..ScriptEnd::default()
                 });
             }
-            // The init's pipes have ended: so has it, and the OCI runtime will say so in a moment.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof
-                ) =>
-            {
+            // The init is gone, and the OCI runtime will say so in a moment.
+            Err(error) if children::is_end(&error) => {
                 self.container.kill().await?;
                 return Err(self.lost());
             }
@@ -78,11 +71,12 @@ impl Sandbox {
         let mut lost = false;
         let mut early = Usage::default();
         let exit = async {
-            match self.container.report().await {
-                Ok(Report::Ended(status)) => status,
-                Ok(Report::NotStarted(errno)) => {
-                    tracing::error!(errno, "the sandbox's shell could not be started");
-                    127 << 8
+            match child.ended().await {
+                Ok((status, failure)) => {
+                    if let Some(failure) = failure {
+                        tracing::error!(?failure, "the sandbox's shell could not be started");
+                    }
+                    status
                 }
                 Err(_) => {
                     lost = true;
@@ -170,7 +164,8 @@ impl Sandbox {
         }
     }
 
-    fn lost(&self) -> RuntimeError {
+    /// Why nothing runs inside any more.
+    pub fn lost(&self) -> RuntimeError {
         RuntimeError::Lost(match self.end.load(Ordering::SeqCst) {
             end if end == End::LifeOver as u8 => "its time to live is over".into(),
             end if end == End::Stopped as u8 => "it has been stopped".into(),

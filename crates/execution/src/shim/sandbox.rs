@@ -4,14 +4,15 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use domain::process::Sample;
 use nix::mount::{MntFlags, umount2};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::{
     VIEW,
@@ -19,8 +20,11 @@ use super::{
     container::Container,
     disk,
     frames::Plan,
+    group::Group,
     idmap::{Mapping, Slot},
+    kept::{self, Kept},
     overlay::Root,
+    sys,
 };
 use crate::{
     egress::{self, EgressConfig, Gateway, Network, SystemResolver},
@@ -29,6 +33,10 @@ use crate::{
 
 /// How long the gateway may take to answer inside.
 const GATEWAY_LIMIT: Duration = Duration::from_secs(10);
+/// Most commands at once.
+const COMMANDS_MAX: usize = 128;
+/// Most pipes of ended commands that are still read; beyond that, who writes to one gets SIGPIPE.
+const HELD_MAX: usize = 256;
 
 /// Why everything inside was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +64,34 @@ pub struct Sandbox {
     pub network: Arc<Network>,
     /// Attempts to reach a host for the first time, as they happen; taken by the run.
     pub egress: tokio::sync::Mutex<mpsc::UnboundedReceiver<egress::EgressEvent>>,
+    /// Commands of a session.
+    pub commands: Commands,
     root: Root,
     _gateway: Gateway,
-    _slot: Slot,
+    slot: Slot,
+}
+
+/// What the commands of a session share.
+pub struct Commands {
+    /// One for each that runs.
+    pub places: Arc<Semaphore>,
+    /// Number of the next.
+    pub next: AtomicU64,
+    /// Groups of those that ended.
+    pub left: Mutex<Vec<Group>>,
+    /// One for each pipe of a command that ended and left somebody holding it.
+    pub held: Arc<Semaphore>,
+}
+
+impl Default for Commands {
+    fn default() -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(COMMANDS_MAX)),
+            next: AtomicU64::new(1),
+            left: Mutex::default(),
+            held: Arc::new(Semaphore::new(HELD_MAX)),
+        }
+    }
 }
 
 /// What the first, single-threaded part of the shim prepares.
@@ -87,17 +120,30 @@ impl Sandbox {
         let network =
             side(move || Network::create(config).map_err(failed("making the sandbox's network")));
         let disk_dir = Path::new(VIEW).join("disk");
-        let image = plan.dir.join("disk.img");
+        let image = plan.dir.join(kept::DISK);
         let (bytes, reserve) = (plan.disk_bytes, plan.disk_reserve);
         let (templates, target) = (plan.disk_templates.clone(), disk_dir.clone());
-        let disk = side(move || disk::create(&image, bytes, reserve, &templates, &target));
+        let (keep, resume) = (plan.keep_disk, plan.resume);
+        let disk = side(move || {
+            if resume {
+                return disk::reopen(&image, &target);
+            }
+            let new = disk::New {
+                image: &image,
+                bytes,
+                reserve,
+                templates: &templates,
+                keep,
+            };
+            disk::create(&new, &target)
+        });
         let base = ground.slot.base();
         let mapping = side(move || Mapping::new(base).map_err(failed("making a user namespace")));
 
         let (mapping, reservation) = (mapping.await?, disk.await?);
         let (points, layers) = (Path::new(VIEW).join("m"), plan.lowers.clone());
         let root = side(move || {
-            Root::assemble(&points, &layers, &disk_dir, &mapping, base)
+            Root::assemble(&points, &layers, &disk_dir, &mapping, base, keep)
                 .map_err(failed("assembling the root file system"))
         });
         let (root, network) = (root.await?, Arc::new(network.await?));
@@ -112,6 +158,15 @@ impl Sandbox {
         let container = Container::start(&plan, &root.path(), base, &network).await?;
         // From here on somebody's script may write.
         side(move || reservation.complete()).await?;
+        if keep && !resume {
+            let kept = Kept {
+                lowers: plan.lowers.get(1..).unwrap_or_default().to_vec(),
+                base_digest: plan.base_digest.clone(),
+                disk_bytes: plan.disk_bytes,
+            };
+            kept.write(&plan.dir)
+                .map_err(failed("noting that the disk is kept"))?;
+        }
         let cgroup = Cgroup::new(Kind::detect(), &plan.cgroup);
         Ok(Self {
             plan,
@@ -120,9 +175,10 @@ impl Sandbox {
             end: AtomicU8::new(End::None as u8),
             network,
             egress: egress.into(),
+            commands: Commands::default(),
             root,
             _gateway: gateway,
-            _slot: ground.slot,
+            slot: ground.slot,
         })
     }
 
@@ -143,6 +199,41 @@ impl Sandbox {
         self.container.kill().await
     }
 
+    /// Host id of the sandbox's root.
+    pub fn base(&self) -> u32 {
+        self.slot.base()
+    }
+
+    /// What it uses now.
+    pub fn sample(&self) -> Sample {
+        let (disk_used, disk_size) = disk::usage(&self.disk());
+        Sample {
+            cpu_millis: self.cgroup.cpu_millis(),
+            memory_used: self.cgroup.memory_used(),
+            memory_limit: u64::from(self.plan.memory_mib) << 20,
+            disk_used,
+            disk_size,
+            processes: self.cgroup.process_count(),
+        }
+    }
+
+    /// Ends everything inside and brings what was written to the disk, which is unmounted then.
+    ///
+    /// # Errors
+    /// Something hangs in the kernel, or the disk lost data.
+    pub async fn suspend(self: Arc<Self>) -> Result<(), RuntimeError> {
+        self.stop(End::Stopped).await?;
+        let sandbox = self;
+        side(move || {
+            sandbox.close_root();
+            let disk = sandbox.disk();
+            let synced = fs::File::open(&disk).and_then(sys::syncfs);
+            unmount_disk(&sandbox.plan);
+            synced.map_err(|error| RuntimeError::Other(format!("the disk lost data: {error}")))
+        })
+        .await
+    }
+
     /// The upper directory with plain ids, as it lies on the disk.
     pub fn upper(&self) -> PathBuf {
         self.disk().join("upper")
@@ -161,7 +252,7 @@ impl Sandbox {
     /// Unmounts everything and lets the loop device go.
     pub fn close(&self) {
         self.close_root();
-        unmount_disk(&self.plan.dir);
+        unmount_disk(&self.plan);
     }
 }
 
@@ -178,11 +269,13 @@ fn side<T: Send + 'static>(
 }
 
 /// Unmounts a sandbox's disk; not mounted is fine.
-pub fn unmount_disk(dir: &Path) {
+pub fn unmount_disk(plan: &Plan) {
     let disk = Path::new(VIEW).join("disk");
     if disk.exists() && umount2(&disk, MntFlags::empty()).is_err() {
         let _ = umount2(&disk, MntFlags::MNT_DETACH);
     }
-    // The image is of no use to anybody any more, and its room is needed.
-    let _ = fs::remove_file(dir.join("disk.img"));
+    if !plan.keep_disk || Kept::read(&plan.dir).is_none() {
+        // The image is of no use to anybody any more, and its room is needed.
+        let _ = fs::remove_file(plan.dir.join(kept::DISK));
+    }
 }

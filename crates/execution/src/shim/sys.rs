@@ -11,6 +11,8 @@ use std::{
     path::Path,
 };
 
+use domain::process::PtySize;
+
 /// `AT_EMPTY_PATH`, `AT_FDCWD` come from libc; these do not on every version of it.
 const OPEN_TREE_CLONE: libc::c_uint = 1;
 const OPEN_TREE_CLOEXEC: libc::c_uint = libc::O_CLOEXEC as libc::c_uint;
@@ -218,21 +220,29 @@ pub fn with_user_namespace_child<T>(with: impl FnOnce(i32) -> io::Result<T>) -> 
     result
 }
 
-/// Takes descriptors 0 and 1 (one socket) away from everybody else in this process: returns the socket on a higher
-/// number, leaves `/dev/null` on 0 and 1, and occupies what is free below 10, so that later descriptors stay clear of the
-/// numbers that children get.
+/// Takes descriptors 0 and 1 (two sockets) away from everybody else in this process: returns them on higher numbers,
+/// leaves `/dev/null` on 0 and 1, and occupies what is free below 10, so that later descriptors stay clear of the numbers
+/// that children get.
 ///
 /// # Errors
-/// Descriptor 0 is not open.
-pub fn claim_stdio() -> io::Result<OwnedFd> {
-    // SAFETY: plain descriptor calls; the socket's duplicate belongs to the result, the fillers to nobody, on purpose.
+/// One of them is not open.
+pub fn claim_stdio() -> io::Result<[OwnedFd; 2]> {
+    let take = |fd: libc::c_int| -> io::Result<OwnedFd> {
+        // SAFETY: the duplicate belongs to the result.
+        unsafe {
+            let fd = check(libc::c_long::from(libc::fcntl(
+                fd,
+                libc::F_DUPFD_CLOEXEC,
+                10,
+            )))?;
+            Ok(OwnedFd::from_raw_fd(
+                i32::try_from(fd).map_err(io::Error::other)?,
+            ))
+        }
+    };
+    let sockets = [take(0)?, take(1)?];
+    // SAFETY: plain descriptor calls; the fillers belong to nobody, on purpose.
     unsafe {
-        let socket = check(libc::c_long::from(libc::fcntl(
-            0,
-            libc::F_DUPFD_CLOEXEC,
-            10,
-        )))?;
-        let socket = OwnedFd::from_raw_fd(i32::try_from(socket).map_err(io::Error::other)?);
         loop {
             let null = check(libc::c_long::from(libc::open(
                 c"/dev/null".as_ptr(),
@@ -243,7 +253,7 @@ pub fn claim_stdio() -> io::Result<OwnedFd> {
                 libc::dup3(null, 0, libc::O_CLOEXEC);
                 libc::dup3(null, 1, libc::O_CLOEXEC);
                 libc::close(null);
-                return Ok(socket);
+                return Ok(sockets);
             }
         }
     }
@@ -279,6 +289,28 @@ pub fn pass_descriptors(command: &mut std::process::Command, fds: Vec<OwnedFd>) 
             Ok(())
         });
     }
+}
+
+/// Sets the size of a terminal; its foreground processes hear of it.
+///
+/// # Errors
+/// Not a terminal.
+pub fn set_window_size(terminal: BorrowedFd<'_>, size: PtySize) -> io::Result<()> {
+    let size = libc::winsize {
+        ws_row: size.rows,
+        ws_col: size.cols,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: the structure has the kernel's layout and outlives the call.
+    check(libc::c_long::from(unsafe {
+        libc::ioctl(
+            terminal.as_raw_fd(),
+            libc::TIOCSWINSZ,
+            std::ptr::from_ref(&size),
+        )
+    }))?;
+    Ok(())
 }
 
 /// Brings up the loopback interface of the calling thread's network namespace.

@@ -15,7 +15,7 @@ use nix::{
 use crate::support::{Bench, eventually, spec};
 
 /// Process number of a sandbox's shim.
-fn shim(id: SandboxId) -> Pid {
+pub fn shim(id: SandboxId) -> Pid {
     let output = Command::new("pgrep")
         .args(["-f", &format!("^groundwork-shim:{id}:")])
         .output()
@@ -30,7 +30,7 @@ fn shim(id: SandboxId) -> Pid {
 }
 
 /// Process number of a sandbox's init.
-fn init(id: SandboxId) -> Pid {
+pub fn init(id: SandboxId) -> Pid {
     let parents = [
         "/sys/fs/cgroup/memory/groundwork",
         "/sys/fs/cgroup/groundwork",

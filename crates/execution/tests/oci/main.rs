@@ -3,11 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod sessions;
 mod support;
 #[path = "../common/driver_cases/mod.rs"]
 mod table;
+mod terminals;
 
 mod basics;
+mod commands;
 mod driver_cases;
 mod egress;
 mod faults;

@@ -3,13 +3,15 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    process::Command,
+    process::Command as HostCommand,
+    sync::Arc,
     time::Duration,
 };
 
 use domain::{
     ids::{Id, SandboxId},
     network_policy::NetworkPolicy,
+    process::{Command, CommandEnd, Input, Output},
     setup_run::Stream,
 };
 use execution::{
@@ -17,7 +19,7 @@ use execution::{
     oci::{OciConfig, OciRuntime},
     runtime::{Event, Runtime, RuntimeError, SandboxSpec, ScriptEnd, ScriptSpec},
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinHandle};
 
 /// Reference of the image that the tests use.
 pub const IMAGE: &str = "groundwork/runner:small";
@@ -29,7 +31,7 @@ pub fn images_dir() -> PathBuf {
 
 /// A runtime with a state directory of its own.
 pub struct Bench {
-    pub runtime: OciRuntime,
+    pub runtime: Arc<OciRuntime>,
     dir: tempfile::TempDir,
 }
 
@@ -44,7 +46,7 @@ impl Bench {
             "these tests make sandboxes and must run as root"
         );
         assert!(
-            Command::new("crun")
+            HostCommand::new("crun")
                 .arg("--version")
                 .output()
                 .is_ok_and(|output| output.status.success()),
@@ -72,7 +74,7 @@ impl Bench {
         change(&mut config);
         close(dir.path());
         Self {
-            runtime: OciRuntime::new(config).unwrap(),
+            runtime: Arc::new(OciRuntime::new(config).unwrap()),
             dir,
         }
     }
@@ -143,6 +145,32 @@ impl Bench {
         let end = self.runtime.run_script(id, &spec, sender).await;
         let events = collecting.await.unwrap();
         end.map(|end| Ran { end, events })
+    }
+
+    /// Runs a shell command to its end, without input.
+    pub async fn sh(&self, id: SandboxId, text: &str) -> Done {
+        self.exec(id, sh(text)).await.unwrap()
+    }
+
+    /// Runs a command to its end, without input.
+    pub async fn exec(&self, id: SandboxId, command: Command) -> Result<Done, RuntimeError> {
+        let mut talk = self.talk(id, command);
+        talk.close();
+        talk.done().await
+    }
+
+    /// Starts a command to talk with.
+    pub fn talk(&self, id: SandboxId, command: Command) -> Talk {
+        let (input, given) = mpsc::channel(16);
+        let (said, output) = mpsc::channel(16);
+        let runtime = self.runtime.clone();
+        let end = tokio::spawn(async move { runtime.exec(id, &command, given, said).await });
+        Talk {
+            input: Some(input),
+            output,
+            end,
+            heard: Done::default(),
+        }
     }
 
     /// Nothing is left on the machine.
@@ -239,5 +267,111 @@ pub async fn eventually(what: &str, mut so: impl AsyncFnMut() -> bool) {
             "not within 20 s: {what}"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A shell command.
+pub fn sh(text: &str) -> Command {
+    argv(&["bash", "-c", text])
+}
+
+pub fn argv(words: &[&str]) -> Command {
+    Command {
+        argv: words.iter().map(|word| (*word).to_owned()).collect(),
+        cwd: None,
+        env: BTreeMap::new(),
+        timeout: None,
+        pty: None,
+    }
+}
+
+/// What a command did.
+#[derive(Debug, Default)]
+pub struct Done {
+    pub end: Option<CommandEnd>,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Done {
+    pub fn code(&self) -> i32 {
+        self.end.unwrap().exit_code
+    }
+
+    pub fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+
+    /// It passed; its standard output.
+    pub fn passed(&self) -> String {
+        assert_eq!(self.code(), 0, "{}\n{}", self.stdout(), self.stderr());
+        self.stdout()
+    }
+}
+
+/// A command being talked with.
+pub struct Talk {
+    pub input: Option<mpsc::Sender<Input>>,
+    pub output: mpsc::Receiver<Output>,
+    pub end: JoinHandle<Result<CommandEnd, RuntimeError>>,
+    pub heard: Done,
+}
+
+impl Talk {
+    pub async fn send(&self, input: Input) {
+        self.input.as_ref().unwrap().send(input).await.unwrap();
+    }
+
+    pub async fn write(&self, text: &str) {
+        self.send(Input::Bytes(text.as_bytes().to_vec())).await;
+    }
+
+    /// No more input.
+    pub fn close(&mut self) {
+        self.input = None;
+    }
+
+    fn note(&mut self, output: Output) {
+        match output.stream {
+            Stream::Stdout => self.heard.stdout.extend(output.bytes),
+            _ => self.heard.stderr.extend(output.bytes),
+        }
+    }
+
+    /// Reads until this was said on standard output.
+    pub async fn until(&mut self, text: &str) {
+        let reading = async {
+            while !self.heard.stdout().contains(text) {
+                match self.output.recv().await {
+                    Some(output) => self.note(output),
+                    None => panic!("ended before {text:?}: {:?}", self.heard.stdout()),
+                }
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(20), reading)
+            .await
+            .is_err()
+        {
+            panic!("not within 20 s: {text:?} in {:?}", self.heard.stdout());
+        }
+    }
+
+    /// Ends its input and waits for its end; the code.
+    pub async fn done_after_close(mut self) -> i32 {
+        self.close();
+        self.done().await.unwrap().code()
+    }
+
+    /// Waits for the end.
+    pub async fn done(mut self) -> Result<Done, RuntimeError> {
+        while let Some(output) = self.output.recv().await {
+            self.note(output);
+        }
+        self.heard.end = Some(self.end.await.unwrap()?);
+        Ok(self.heard)
     }
 }

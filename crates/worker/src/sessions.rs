@@ -1,0 +1,239 @@
+//! The sandboxes of sessions: started, suspended and asked by the control plane, one call at a time for each.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use domain::{
+    ids::SandboxId,
+    process::{Command, CommandEnd, Input, Output, Sample},
+};
+use execution::runtime::{Runtime, RuntimeError, SandboxSpec};
+use tokio::sync::mpsc;
+use wire::session_host::{HostError, Presence, SessionHost, SessionPlan, Tunnel};
+
+use crate::time::Time;
+
+/// How a worker keeps sessions.
+#[derive(Debug, Clone)]
+pub struct SessionsConfig {
+    /// The worker's name.
+    pub name: String,
+    /// Sandboxes of sessions that run at once. They are idle most of the time: a place of its own for each run is not
+    /// taken away by them.
+    pub capacity: usize,
+    /// How long a sandbox may take to be made.
+    pub provision_timeout: Duration,
+}
+
+impl SessionsConfig {
+    /// The defaults: 32 at once, 2 minutes to make one.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            capacity: 32,
+            provision_timeout: Duration::from_secs(120),
+        }
+    }
+}
+
+/// A worker's sessions over its runtime.
+#[derive(Clone)]
+pub struct Sessions(Arc<Shared>);
+
+struct Shared {
+    runtime: Arc<dyn Runtime>,
+    time: Arc<dyn Time>,
+    config: SessionsConfig,
+    /// Those started and neither suspended nor destroyed since. The count that the capacity limits; some may have died.
+    started: tokio::sync::Mutex<Vec<SandboxId>>,
+    /// One for each sandbox that something is being done with: its start, suspension and end come one after the other.
+    turns: Mutex<HashMap<SandboxId, Weak<tokio::sync::Mutex<()>>>>,
+}
+
+impl Sessions {
+    /// Sessions on this runtime. What an earlier process left is removed by the worker's [`Agent`](crate::Agent), which
+    /// leaves kept disks alone.
+    pub fn new(runtime: Arc<dyn Runtime>, time: Arc<dyn Time>, config: SessionsConfig) -> Self {
+        Self(Arc::new(Shared {
+            runtime,
+            time,
+            config,
+            started: tokio::sync::Mutex::default(),
+            turns: Mutex::default(),
+        }))
+    }
+}
+
+impl Shared {
+    fn turn(&self, id: SandboxId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        if let Some(turn) = turns.get(&id).and_then(Weak::upgrade) {
+            return turn;
+        }
+        let turn = Arc::default();
+        turns.insert(id, Arc::downgrade(&turn));
+        turn
+    }
+
+    /// Takes one of the places; a sandbox that has one keeps it.
+    async fn take_place(&self, id: SandboxId) -> Result<(), HostError> {
+        let mut started = self.started.lock().await;
+        if started.contains(&id) {
+            return Ok(());
+        }
+        if started.len() >= self.config.capacity {
+            let mut alive = Vec::new();
+            for id in started.iter() {
+                if self.runtime.is_running(*id).await.unwrap_or(true) {
+                    alive.push(*id);
+                }
+            }
+            *started = alive;
+        }
+        if started.len() >= self.config.capacity {
+            return Err(HostError::Capacity(format!(
+                "all {} places for running sessions on the worker {} are taken; stop one, or wait until one is idle",
+                self.config.capacity, self.config.name
+            )));
+        }
+        started.push(id);
+        Ok(())
+    }
+
+    async fn give_place(&self, id: SandboxId) {
+        self.started.lock().await.retain(|known| *known != id);
+    }
+
+    async fn start(&self, spec: &SandboxSpec) -> Result<(), HostError> {
+        let turn = self.turn(spec.id);
+        let _turn = turn.lock().await;
+        self.take_place(spec.id).await?;
+        let timeout = self.config.provision_timeout;
+        let made = tokio::select! {
+            made = self.runtime.prepare(spec) => made.map_err(host_error),
+            () = self.time.sleep(timeout) => Err(HostError::Other(format!(
+                "the sandbox was not ready within {} seconds",
+                timeout.as_secs()
+            ))),
+        };
+        if let Err(error) = &made {
+            tracing::warn!(%error, sandbox = %spec.id, "a session's sandbox could not be started");
+            // Whatever there is of it; a disk that was kept stays kept.
+            if let Err(error) = self.runtime.suspend(spec.id).await {
+                tracing::warn!(%error, sandbox = %spec.id, "cleaning up after it");
+            }
+            self.give_place(spec.id).await;
+        }
+        made
+    }
+}
+
+fn spec(plan: SessionPlan) -> SandboxSpec {
+    let life = Duration::from_secs(plan.sandbox_timeout_seconds.into());
+    SandboxSpec {
+        id: plan.sandbox_id,
+        runner_image: plan.runner_image,
+        layers: plan.layers,
+        cpu_milli: plan.cpu_milli,
+        memory_mib: plan.memory_mib,
+        disk_gi: plan.disk_gi,
+        env_vars: plan.env_vars,
+        network_policy: plan.network_policy,
+        privileged: plan.privileged,
+        mounts: plan.mounts,
+        life: (!life.is_zero()).then_some(life),
+        keep_disk: true,
+    }
+}
+
+fn host_error(error: RuntimeError) -> HostError {
+    match error {
+        RuntimeError::Capacity(why) => HostError::Capacity(why),
+        RuntimeError::NoImage(what) => HostError::NoImage(format!(
+            "{what} is not on this machine any more; test the environment again"
+        )),
+        RuntimeError::Unsupported(why) => HostError::Unsupported(why),
+        RuntimeError::Refused(port) => HostError::Refused(port),
+        RuntimeError::Lost(why) => HostError::Gone(why),
+        RuntimeError::Save { .. } | RuntimeError::Other(_) => HostError::Other(error.to_string()),
+    }
+}
+
+#[async_trait]
+impl SessionHost for Sessions {
+    fn name(&self) -> String {
+        self.0.config.name.clone()
+    }
+
+    async fn start(&self, plan: SessionPlan) -> Result<(), HostError> {
+        let (shared, spec) = (Arc::clone(&self.0), spec(plan));
+        // On its own task: a caller that goes away must not leave half a sandbox.
+        tokio::spawn(async move { shared.start(&spec).await })
+            .await
+            .map_err(|error| HostError::Other(error.to_string()))?
+    }
+
+    async fn suspend(&self, id: SandboxId) -> Result<(), HostError> {
+        let shared = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let turn = shared.turn(id);
+            let _turn = turn.lock().await;
+            shared.runtime.suspend(id).await.map_err(host_error)?;
+            shared.give_place(id).await;
+            Ok(())
+        })
+        .await
+        .map_err(|error| HostError::Other(error.to_string()))?
+    }
+
+    async fn destroy(&self, id: SandboxId) -> Result<(), HostError> {
+        let shared = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let turn = shared.turn(id);
+            let _turn = turn.lock().await;
+            shared.runtime.destroy(id).await.map_err(host_error)?;
+            shared.give_place(id).await;
+            Ok(())
+        })
+        .await
+        .map_err(|error| HostError::Other(error.to_string()))?
+    }
+
+    async fn presence(&self, id: SandboxId) -> Result<Presence, HostError> {
+        let runtime = &self.0.runtime;
+        if runtime.is_running(id).await.map_err(host_error)? {
+            return Ok(Presence::Running);
+        }
+        let kept = runtime.suspended().await.map_err(host_error)?;
+        Ok(if kept.contains(&id) {
+            Presence::Kept
+        } else {
+            Presence::Absent
+        })
+    }
+
+    async fn exec(
+        &self,
+        id: SandboxId,
+        command: Command,
+        input: mpsc::Receiver<Input>,
+        output: mpsc::Sender<Output>,
+    ) -> Result<CommandEnd, HostError> {
+        let end = self.0.runtime.exec(id, &command, input, output).await;
+        end.map_err(host_error)
+    }
+
+    async fn sample(&self, id: SandboxId) -> Result<Sample, HostError> {
+        self.0.runtime.sample(id).await.map_err(host_error)
+    }
+
+    async fn connect(&self, id: SandboxId, port: u16) -> Result<Box<dyn Tunnel>, HostError> {
+        let inside = self.0.runtime.connect(id, port).await.map_err(host_error)?;
+        Ok(Box::new(inside))
+    }
+}
