@@ -44,8 +44,8 @@ async fn a_login_shell_has_a_terminal_that_works() {
     ask("echo ünï | wc -m; echo $((2+3))z", "4\r\n5z").await;
     // A controlling terminal: it can be opened by that name, also by root, and sudo works with it.
     ask(
-        "echo x$((3+3)) >/dev/tty; sudo sh -c 'echo y$((4+4)) >/dev/tty'",
-        "y8",
+        "echo x$((3+3)) >/dev/tty; sudo sh -c 'echo y >/dev/tty'; echo z$((5+4))",
+        "y\r\nz9",
     )
     .await;
     // Job control, and the keys that signal.
