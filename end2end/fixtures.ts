@@ -20,9 +20,10 @@ export const test = base.extend<{ complaints: string[] }, { groundwork: Groundwo
   ],
   // Errors in the browser's console, a failed hydration among them, fail the story.
   complaints: [
-    async ({ page }, use) => {
+    async ({ page, groundwork }, use) => {
       const complaints: string[] = [];
-      watch(page, complaints);
+      groundwork.cuts = false;
+      watch(page, complaints, groundwork);
       await use(complaints);
       expect(complaints).toEqual([]);
     },
@@ -32,16 +33,15 @@ export const test = base.extend<{ complaints: string[] }, { groundwork: Groundwo
 
 export { expect };
 
-export function watch(page: Page, complaints: string[]): void {
-  page.on('pageerror', (error) => {
-    // How Chromium tells that a live stream was cut: the story left the page, or stopped the server.
-    if (error.message !== 'network error') complaints.push(`page error: ${error.message}`);
-  });
+export function watch(page: Page, complaints: string[], groundwork?: Groundwork): void {
+  page.on('pageerror', (error) => complaints.push(`page error: ${error.message}`));
   page.on('console', (message) => {
+    const text = message.text();
     // A refusal is an answer of ours; that the browser notes its status is no error of the page.
-    const refusal = /Failed to load resource: the server responded with a status of 4\d\d/.test(message.text());
-    const cut = /TypeError: network error|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_REFUSED/.test(message.text());
-    if ((message.type() === 'error' && !refusal && !cut) || /hydrat/i.test(message.text())) complaints.push(message.text());
+    const refusal = /Failed to load resource: the server responded with a status of 4\d\d/.test(text);
+    // The browser's own note of a connection that the story has cut.
+    const cut = groundwork?.cuts && /^Failed to load resource: net::ERR_/.test(text);
+    if ((message.type() === 'error' && !refusal && !cut) || /hydrat/i.test(text)) complaints.push(text);
   });
 }
 

@@ -1,7 +1,7 @@
 // Starts the real server on a data directory of its own, for the stories.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { type Server, type Socket, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -24,6 +24,8 @@ export class Groundwork {
   readonly data: string;
   url = '';
   output = '';
+  /** Whether the story has cut connections: browsers note that. */
+  cuts = false;
   private port = 0;
   private child?: ChildProcess;
 
@@ -73,6 +75,7 @@ export class Groundwork {
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     const child = this.child;
     this.child = undefined;
+    this.cuts = true;
     if (!child || child.exitCode !== null) return;
     const ended = new Promise((resolve) => child.once('exit', resolve));
     child.kill(signal);
@@ -90,5 +93,54 @@ export class Groundwork {
   async remove(): Promise<void> {
     await this.stop();
     rmSync(this.data, { recursive: true, force: true });
+  }
+}
+
+/** Stands between browser and server, and cuts every connection when told to. */
+export class Proxy {
+  url = '';
+  cut = 0;
+  private readonly open = new Set<Socket>();
+  private server?: Server;
+
+  constructor(private readonly groundwork: Groundwork) {}
+
+  async start(): Promise<void> {
+    const target = new URL(this.groundwork.url);
+    const server = createServer((near) => {
+      const far = connect(Number(target.port), target.hostname);
+      const end = () => {
+        near.destroy();
+        far.destroy();
+      };
+      for (const socket of [near, far]) {
+        this.open.add(socket);
+        socket.on('error', end);
+        socket.on('close', () => {
+          this.open.delete(socket);
+          end();
+        });
+      }
+      near.pipe(far).pipe(near);
+    });
+    this.server = server;
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const address = server.address();
+    if (address === null || typeof address === 'string') throw new Error('no port');
+    this.url = `http://127.0.0.1:${address.port}`;
+  }
+
+  /** Cuts what is open; answers whether anything was. */
+  cutAll(): boolean {
+    this.groundwork.cuts = true;
+    const any = this.open.size > 0;
+    for (const socket of this.open) socket.destroy();
+    if (any) this.cut++;
+    return any;
+  }
+
+  stop(): void {
+    for (const socket of this.open) socket.destroy();
+    this.server?.close();
   }
 }

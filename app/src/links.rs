@@ -34,6 +34,11 @@ pub fn run(environment: EnvironmentId, run: SetupRunId) -> String {
     format!("/environments/{environment}/runs/{run}")
 }
 
+/// A line in an environment's script editor.
+pub fn script_line(environment: EnvironmentId, line: u32) -> String {
+    format!("/environments/{environment}#script-L{line}")
+}
+
 /// The sign-in page that leads to `next` afterwards.
 pub fn sign_in(next: Option<&str>) -> String {
     match next.and_then(local) {

@@ -98,6 +98,15 @@ pub async fn follow_environments() -> Result<ByteStream<AppError>, AppError> {
     Ok(json_lines(news))
 }
 
+/// The way to follow the table, for the browser.
+#[cfg(feature = "hydrate")]
+pub fn follow_environments_call() -> crate::live::stream::Call {
+    crate::live::stream::Call {
+        path: <FollowEnvironments as server_fn::ServerFn>::PATH,
+        form: String::new(),
+    }
+}
+
 /// The create page, filled from a template, from an environment, or from a refused form.
 #[server(prefix = "/fn", endpoint = "new-environment")]
 pub async fn load_new_environment(
@@ -133,12 +142,12 @@ pub async fn load_new_environment(
 /// One environment's page.
 #[server(prefix = "/fn", endpoint = "environment")]
 pub async fn load_environment(id: EnvironmentId) -> Result<EditPage, AppError> {
-    use super::{door, setup_runs::log_tail};
+    use super::{door, setup_runs::log_part};
     let app = door::member()?;
     let page = door::answer(&app.ctx, app.control.environment_page(&app.ctx, id).await)?;
     let refused = take_draft(&app, &id.to_string()).await?;
     let log_tail = match page.active_run.as_ref().or(page.last_run.as_ref()) {
-        Some(run) => log_tail(&app, run).await?,
+        Some(run) => log_part(&app, run, None).await?,
         None => Vec::new(),
     };
     Ok(EditPage {

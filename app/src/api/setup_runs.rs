@@ -7,7 +7,7 @@ use domain::{
 use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
 use server_fn::codec::{ByteStream, Streaming};
-use wire::console::{RunItem, RunPage};
+use wire::console::{Found, LogOutline, RunItem, RunPage};
 
 use super::AppError;
 
@@ -21,6 +21,8 @@ pub struct RunLogPage {
     pub page: RunPage,
     /// The part of its log that the server renders.
     pub lines: Vec<LogLine>,
+    /// Idempotency key of the form that mends and tests again.
+    pub key: String,
     /// The server's time, microseconds since the epoch.
     pub now_micros: i64,
 }
@@ -62,11 +64,87 @@ pub async fn load_recent_runs(environment_id: EnvironmentId) -> Result<Vec<RunIt
     )
 }
 
-/// One run's own page. Lines from `from` on are rendered by the server; 0: the end of the log.
+/// Raises the limit that a failed run ran into, and tests again; `key` makes a repeated post one run.
+#[server(name = RaiseLimit, prefix = "/fn", endpoint = "raise-limit")]
+pub async fn raise_limit(
+    environment_id: EnvironmentId,
+    setup_run_id: SetupRunId,
+    key: String,
+) -> Result<SetupRunId, AppError> {
+    use super::door;
+    let app = door::member()?;
+    let path = format!("console/environments/{environment_id}/raise-limit/{setup_run_id}");
+    let keyed = door::answer(&app.ctx, control::Keyed::new(&key, "POST", &path, "", b""))?;
+    let started = app
+        .control
+        .raise_limit_and_test(&app.ctx, environment_id, setup_run_id, Some(keyed))
+        .await;
+    let started = door::answer(&app.ctx, started)?.value.setup_run_id;
+    if door::is_plain_form_post() {
+        door::redirect(&crate::links::environment(environment_id));
+    }
+    Ok(started)
+}
+
+/// Lines of a log after `after`, at most `limit`.
+#[server(prefix = "/fn", endpoint = "log-lines")]
+pub async fn load_lines(
+    environment_id: EnvironmentId,
+    setup_run_id: SetupRunId,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<LogLine>, AppError> {
+    use super::door;
+    let app = door::member()?;
+    let query = control::setup_runs::LogQuery {
+        after,
+        limit: Some(limit),
+        wait_seconds: None,
+    };
+    let page = app
+        .control
+        .setup_run_log(&app.ctx, environment_id, setup_run_id, query)
+        .await;
+    door::answer(&app.ctx, page).map(|page| page.lines)
+}
+
+/// What a log is made of, for folding and filtering.
+#[server(prefix = "/fn", endpoint = "log-outline")]
+pub async fn load_outline(
+    environment_id: EnvironmentId,
+    setup_run_id: SetupRunId,
+) -> Result<LogOutline, AppError> {
+    use super::door;
+    let app = door::member()?;
+    let outline = app
+        .control
+        .setup_run_log_outline(&app.ctx, environment_id, setup_run_id)
+        .await;
+    door::answer(&app.ctx, outline)
+}
+
+/// Lines of a log that hold a text.
+#[server(prefix = "/fn", endpoint = "find-in-log")]
+pub async fn find_in_log(
+    environment_id: EnvironmentId,
+    setup_run_id: SetupRunId,
+    query: String,
+) -> Result<Found, AppError> {
+    use super::door;
+    let app = door::member()?;
+    let found = app
+        .control
+        .find_in_setup_run_log(&app.ctx, environment_id, setup_run_id, &query, 0)
+        .await;
+    door::answer(&app.ctx, found)
+}
+
+/// One run's own page. Lines from `from` on are rendered by the server; without it: the end of the log.
 #[server(prefix = "/fn", endpoint = "run")]
 pub async fn load_run(
     environment_id: EnvironmentId,
     setup_run_id: SetupRunId,
+    from: Option<u64>,
 ) -> Result<RunLogPage, AppError> {
     use super::door;
     let app = door::member()?;
@@ -76,8 +154,9 @@ pub async fn load_run(
             .run_page(&app.ctx, environment_id, setup_run_id)
             .await,
     )?;
-    let lines = log_tail(&app, &page.run).await?;
+    let lines = log_part(&app, &page.run, from).await?;
     Ok(RunLogPage {
+        key: format!("raise-{}", app.ctx.request_id),
         page,
         lines,
         now_micros: app.control.clock().now().micros(),
@@ -133,18 +212,34 @@ pub(super) async fn start(
     Ok(started.value.setup_run_id)
 }
 
-/// The end of a run's log, for the server to render.
+/// The way to follow a run, for the browser.
+#[cfg(feature = "hydrate")]
+pub fn follow_run_call(
+    environment: EnvironmentId,
+    run: SetupRunId,
+    after: u64,
+) -> crate::live::stream::Call {
+    crate::live::stream::Call {
+        path: <FollowRun as server_fn::ServerFn>::PATH,
+        form: format!("environment_id={environment}&setup_run_id={run}&after={after}"),
+    }
+}
+
+/// A part of a run's log for the server to render: from a line on, or its end.
 #[cfg(feature = "ssr")]
-pub(super) async fn log_tail(
+pub(super) async fn log_part(
     app: &super::door::AppContext,
     run: &wire::console::RunView,
+    from: Option<u64>,
 ) -> Result<Vec<LogLine>, AppError> {
     use super::door;
     if run.log.removed_at.is_some() {
         return Ok(Vec::new());
     }
     let query = control::setup_runs::LogQuery {
-        after: run.log.lines.saturating_sub(TAIL_LINES),
+        after: from.map_or(run.log.lines.saturating_sub(TAIL_LINES), |from| {
+            from.saturating_sub(1)
+        }),
         limit: u32::try_from(TAIL_LINES).ok(),
         wait_seconds: None,
     };

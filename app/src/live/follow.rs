@@ -7,6 +7,8 @@ use wire::{
     error::Code,
 };
 
+use super::lines::{Lines, Put};
+
 /// How the log stands, for the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
@@ -45,10 +47,12 @@ pub struct Change {
 /// The state of one reader.
 #[derive(Debug, Clone)]
 pub struct Follower {
-    lines: Vec<LogLine>,
+    lines: Lines,
     run: RunView,
     link: Link,
     ended: bool,
+    /// This connection has sent lines, so that the last one is no longer than here.
+    confirmed: bool,
     failures: u32,
 }
 
@@ -58,20 +62,42 @@ const PAUSE_MAX: u32 = 10_000;
 const PAUSE_FIRST: u32 = 250;
 
 impl Follower {
-    /// Of a run as the page knows it, without any line yet.
-    pub const fn new(run: RunView) -> Self {
+    /// Of a run as the page knows it, with a part of its log.
+    pub fn new(run: RunView, part: Vec<LogLine>) -> Self {
+        let mut lines = Lines::default();
+        lines.reach(run.log.lines);
+        if let Some(last) = part.last() {
+            lines.reach(last.seq);
+        }
+        lines.fill(part);
+        let over = run.log.removed_at.is_some() || run.finished;
         Self {
-            lines: Vec::new(),
+            lines,
+            link: if over {
+                Link::Complete
+            } else {
+                Link::Connecting
+            },
+            ended: over,
+            confirmed: false,
             run,
-            link: Link::Connecting,
-            ended: false,
             failures: 0,
         }
     }
 
-    /// All lines so far; the line with `seq` n stands at n − 1.
-    pub fn lines(&self) -> &[LogLine] {
+    /// The lines that are here.
+    pub const fn lines(&self) -> &Lines {
         &self.lines
+    }
+
+    /// Takes a page that was fetched.
+    pub fn fill(&mut self, page: Vec<LogLine>) {
+        self.lines.fill(page);
+    }
+
+    /// Whether it goes no further.
+    pub const fn is_over(&self) -> bool {
+        self.ended
     }
 
     /// The run.
@@ -84,15 +110,10 @@ impl Follower {
         &self.link
     }
 
-    /// The last `seq` to name in a call. One less than what is here while the run goes on: the last line may have been
-    /// open, and is sent again with what was added to it.
-    pub fn cursor(&self) -> u64 {
-        let last = self.lines.len() as u64;
-        if self.run.finished {
-            last
-        } else {
-            last.saturating_sub(1)
-        }
+    /// The last `seq` to name in a call. One less than what is here: the last line may have been open, and is sent again
+    /// with what was added to it.
+    pub const fn cursor(&self) -> u64 {
+        self.lines.last().saturating_sub(1)
     }
 
     /// Takes a frame.
@@ -104,7 +125,7 @@ impl Follower {
         match frame {
             Frame::Lines(lines) => {
                 for line in lines {
-                    match self.put(line) {
+                    match self.lines.put(line) {
                         Put::New => change.lines = true,
                         Put::Known => {}
                         Put::Gap => {
@@ -115,6 +136,7 @@ impl Follower {
                 }
                 // Only lines prove that the connection is of use: a proxy may accept and drop it again and again.
                 self.failures = 0;
+                self.confirmed = true;
             }
             Frame::State(run) => {
                 // Older news than what is here (a slow answer of another kind) must not turn the page back.
@@ -138,28 +160,6 @@ impl Follower {
         change
     }
 
-    fn put(&mut self, line: LogLine) -> Put {
-        let have = self.lines.len() as u64;
-        if line.seq == have + 1 {
-            self.lines.push(line);
-            return Put::New;
-        }
-        if line.seq > have {
-            return Put::Gap;
-        }
-        let Some(known) = usize::try_from(line.seq)
-            .ok()
-            .and_then(|seq| self.lines.get_mut(seq.checked_sub(1)?))
-        else {
-            return Put::Gap;
-        };
-        if known.text == line.text {
-            return Put::Known;
-        }
-        *known = line;
-        Put::New
-    }
-
     /// The connection is over: its stream ended or broke, or the call was refused with `refused`.
     pub fn closed(&mut self, refused: Option<(Code, &str)>) -> Next {
         if self.ended {
@@ -174,7 +174,7 @@ impl Follower {
                 self.link = Link::Stopped(why.to_owned());
                 return Next::Done;
             }
-            _ if self.run.finished && self.lines.len() as u64 >= self.run.log.lines => {
+            _ if self.run.finished && self.confirmed && self.lines.last() >= self.run.log.lines => {
                 // The server closed right after the last byte, and the end frame was lost: everything is here.
                 self.ended = true;
                 self.link = Link::Complete;
@@ -183,18 +183,13 @@ impl Follower {
             _ => {}
         }
         self.link = Link::Reconnecting;
+        self.confirmed = false;
         let pause = PAUSE_FIRST
             .saturating_mul(1 << self.failures.min(6))
             .min(PAUSE_MAX);
         self.failures += 1;
         Next::Again(pause)
     }
-}
-
-enum Put {
-    New,
-    Known,
-    Gap,
 }
 
 /// Cuts bytes into lines; the pieces of a stream end anywhere, also within a character.

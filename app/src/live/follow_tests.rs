@@ -42,6 +42,8 @@ fn run(version: i64, status: Status, lines: u64) -> RunView {
         failed_command: None,
         hint_code: None,
         hint: None,
+        hint_host: None,
+        raise: None,
         stderr_tail: None,
         failure_code: None,
         log: LogView {
@@ -50,7 +52,9 @@ fn run(version: i64, status: Status, lines: u64) -> RunView {
         },
         image: None,
         image_capture_message: None,
+        disk: None,
         may_cancel: false,
+        may_change: false,
     }
 }
 
@@ -65,16 +69,16 @@ fn line(seq: u64, text: &str) -> LogLine {
 }
 
 fn texts(follower: &Follower) -> Vec<&str> {
-    follower
-        .lines()
-        .iter()
+    let lines = follower.lines();
+    (1..=lines.last())
+        .filter_map(|seq| lines.get(seq))
         .map(|line| line.text.as_str())
         .collect()
 }
 
 #[test]
 fn lines_are_appended_once_and_an_open_one_grows() {
-    let mut follower = Follower::new(run(1, Status::Running, 0));
+    let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
     assert!(
         follower
             .take(Frame::Lines(vec![line(1, "a"), line(2, "work")]))
@@ -92,7 +96,7 @@ fn lines_are_appended_once_and_an_open_one_grows() {
 
 #[test]
 fn a_lost_connection_resumes_at_the_last_line_that_may_have_been_open() {
-    let mut follower = Follower::new(run(1, Status::Running, 0));
+    let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
     assert_eq!(follower.cursor(), 0);
     follower.take(Frame::Lines(vec![line(1, "a"), line(2, "b")]));
     assert_eq!(follower.closed(None), Next::Again(250));
@@ -104,7 +108,7 @@ fn a_lost_connection_resumes_at_the_last_line_that_may_have_been_open() {
 
 #[test]
 fn a_gap_drops_the_connection_instead_of_showing_a_hole() {
-    let mut follower = Follower::new(run(1, Status::Running, 0));
+    let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
     follower.take(Frame::Lines(vec![line(1, "a")]));
     assert!(follower.take(Frame::Lines(vec![line(3, "c")])).hang_up);
     assert_eq!(texts(&follower), ["a"]);
@@ -113,7 +117,7 @@ fn a_gap_drops_the_connection_instead_of_showing_a_hole() {
 
 #[test]
 fn pauses_grow_to_ten_seconds_and_start_over_once_something_came() {
-    let mut follower = Follower::new(run(1, Status::Running, 0));
+    let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
     let pauses: Vec<Next> = (0..8).map(|_| follower.closed(None)).collect();
     assert_eq!(
         pauses,
@@ -125,19 +129,25 @@ fn pauses_grow_to_ten_seconds_and_start_over_once_something_came() {
 
 #[test]
 fn it_is_over_at_the_end_frame_or_when_everything_is_here() {
-    let mut follower = Follower::new(run(1, Status::Running, 0));
+    let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
     assert!(follower.take(Frame::End).hang_up);
     assert_eq!(
         (follower.closed(None), follower.link()),
         (Next::Done, &Link::Complete)
     );
 
-    let mut follower = Follower::new(run(1, Status::Running, 0));
+    let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
     follower.take(Frame::Lines(vec![line(1, "a")]));
     follower.take(Frame::State(Box::new(run(2, Status::Succeeded, 2))));
     assert_eq!(follower.closed(None), Next::Again(250), "a line is missing");
-    assert_eq!(follower.cursor(), 1, "no line of a finished run is open");
-    follower.take(Frame::Lines(vec![line(2, "b")]));
+    follower.take(Frame::State(Box::new(run(2, Status::Succeeded, 1))));
+    assert_eq!(
+        follower.closed(None),
+        Next::Again(500),
+        "the last line may have grown"
+    );
+    assert_eq!(follower.cursor(), 0);
+    follower.take(Frame::Lines(vec![line(1, "a"), line(2, "b")]));
     assert_eq!(
         (follower.closed(None), follower.link()),
         (Next::Done, &Link::Complete)
@@ -154,14 +164,14 @@ fn a_refusal_stops_it_and_a_failure_does_not() {
         (Code::InternalError, false),
         (Code::RateLimitExceeded, false),
     ] {
-        let mut follower = Follower::new(run(1, Status::Running, 0));
+        let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
         assert_eq!(
             follower.closed(Some((code, "why"))) == Next::Done,
             stops,
             "{code}"
         );
     }
-    let mut follower = Follower::new(run(1, Status::Running, 0));
+    let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
     follower.take(Frame::Stopped("You were removed.".to_owned()));
     assert_eq!(
         follower.link(),
@@ -171,8 +181,29 @@ fn a_refusal_stops_it_and_a_failure_does_not() {
 }
 
 #[test]
+fn the_end_of_a_log_is_enough_to_follow_from() {
+    let tail = vec![line(99, "y"), line(100, "z")];
+    let mut follower = Follower::new(run(1, Status::Running, 100), tail);
+    assert_eq!(
+        (follower.link(), follower.cursor()),
+        (&Link::Connecting, 99)
+    );
+    follower.take(Frame::Lines(vec![line(100, "z"), line(101, "new")]));
+    assert_eq!(texts(&follower), ["y", "z", "new"]);
+    follower.fill(vec![line(98, "x"), line(99, "older news")]);
+    assert_eq!(texts(&follower), ["x", "y", "z", "new"]);
+}
+
+#[test]
+fn the_log_of_a_run_that_has_ended_needs_no_connection() {
+    let follower = Follower::new(run(1, Status::Failed, 2), vec![line(2, "b")]);
+    assert!(follower.is_over());
+    assert_eq!(follower.link(), &Link::Complete);
+}
+
+#[test]
 fn older_news_of_the_run_is_ignored() {
-    let mut follower = Follower::new(run(5, Status::Running, 0));
+    let mut follower = Follower::new(run(5, Status::Running, 0), Vec::new());
     assert!(
         !follower
             .take(Frame::State(Box::new(run(4, Status::Queued, 0))))

@@ -79,7 +79,6 @@ pub fn local_text(at: Timestamp) -> Signal<String> {
 }
 
 /// `12:04:11` in the reader's zone; only in the browser.
-#[cfg(feature = "hydrate")]
 pub fn local_time(at: Timestamp) -> String {
     let date = js_sys::Date::new(&wasm_bindgen::JsValue::from_f64(micros_as_ms(at)));
     format!(
@@ -90,7 +89,6 @@ pub fn local_time(at: Timestamp) -> String {
     )
 }
 
-#[cfg(feature = "hydrate")]
 #[allow(
     clippy::cast_precision_loss,
     reason = "milliseconds since 1970 are exact in f64"

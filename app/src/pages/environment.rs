@@ -88,10 +88,18 @@ fn Edit(page: EditPage) -> impl IntoView {
     if !readonly {
         warn_before_leaving(inputs, saved, action.pending());
     }
-    // Fresh facts never touch what is being typed.
+    // Fresh facts never touch what is being typed; a form that nobody has touched follows what was saved elsewhere, such
+    // as by a button that mends and tests again.
     let reload = Callback::new(move |()| {
         leptos::task::spawn_local(async move {
             if let Ok(page) = load_environment(id).await {
+                let untouched = untrack(|| saved.with(|saved| inputs.draft() == *saved));
+                if untouched && revision.get_untracked() != page.page.revision {
+                    let now_saved = Draft::of(&page.page.environment);
+                    inputs.fill(&now_saved);
+                    saved.set(now_saved);
+                    revision.set(page.page.revision);
+                }
                 panel.set(panel_data(&page));
                 facts.set(page.page);
             }

@@ -13,7 +13,7 @@ use wire::console::{EnvironmentItem, Sort, SortBy, TableNews};
 
 use crate::{
     api::{
-        environments::{TablePage, follow_environments, load_environments},
+        environments::{TablePage, load_environments},
         setup_runs::TestSetup,
     },
     components::{CopyId, Draw, Failure, Icon, Loading, Menu, SetupBadgeView},
@@ -320,7 +320,7 @@ fn go_to_started_run(test: ServerAction<TestSetup>) {
 /// Keeps the rows as they are on the server while the page is looked at.
 #[cfg(feature = "hydrate")]
 fn follow(rows: RwSignal<Vec<EnvironmentItem>>, sort: Sort) {
-    use crate::live::stream;
+    use crate::{api::environments::follow_environments_call, live::stream};
     leptos::reactive::spawn_local_scoped_with_cancellation(async move {
         let mut first = true;
         loop {
@@ -341,7 +341,7 @@ fn follow(rows: RwSignal<Vec<EnvironmentItem>>, sort: Sort) {
                 });
             }
             first = false;
-            stream::read(follow_environments(), |news: TableNews| {
+            stream::read(follow_environments_call(), |news: TableNews| {
                 rows.update(|rows| apply(rows, news));
                 !document().hidden()
             })
@@ -354,8 +354,5 @@ fn follow(rows: RwSignal<Vec<EnvironmentItem>>, sort: Sort) {
 #[cfg(not(feature = "hydrate"))]
 fn follow(_rows: RwSignal<Vec<EnvironmentItem>>, _sort: Sort) {
     // Used by the browser alone.
-    let _ = (
-        follow_environments,
-        apply as fn(&mut Vec<EnvironmentItem>, TableNews),
-    );
+    let _ = apply as fn(&mut Vec<EnvironmentItem>, TableNews);
 }

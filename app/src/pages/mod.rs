@@ -16,6 +16,8 @@ mod keys;
 mod members;
 mod rules_editor;
 mod run;
+mod run_outcome;
+mod run_view;
 mod script_editor;
 mod setup_panel;
 mod table_parts;

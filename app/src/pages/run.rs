@@ -2,7 +2,7 @@
 
 use domain::ids::{EnvironmentId, SetupRunId};
 use leptos::prelude::*;
-use leptos_router::hooks::use_params_map;
+use leptos_router::hooks::{use_params_map, use_query_map};
 use wire::error::Code;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     components::{CopyId, Failure, Loading, PageHead},
     format, links,
     live::now::{Ago, Now},
-    pages::setup_panel::Run,
+    pages::run_view::Run,
 };
 
 /// The page.
@@ -31,11 +31,18 @@ pub fn RunPage() -> impl IntoView {
                 .and_then(|id| id.parse::<SetupRunId>().ok()),
         )
     });
+    // For readers without scripting: the page of the log that they look at.
+    let from = use_query_map().with_untracked(|query| {
+        query
+            .get_str("from")
+            .and_then(|from| from.parse::<u64>().ok())
+            .filter(|from| *from > 0)
+    });
     let page = Resource::new_blocking(
         move || ids.get(),
-        |ids| async move {
+        move |ids| async move {
             match ids {
-                Some((environment, run)) => load_run(environment, run).await,
+                Some((environment, run)) => load_run(environment, run, from).await,
                 None => Err(AppError::new(Code::NotFound, "")),
             }
         },
@@ -44,7 +51,7 @@ pub fn RunPage() -> impl IntoView {
         <Suspense fallback=Loading>
             {move || Suspend::new(async move {
                 match page.await {
-                    Ok(page) => view! { <Loaded page /> }.into_any(),
+                    Ok(page) => view! { <Loaded page from /> }.into_any(),
                     Err(error) => view! { <Failure error /> }.into_any(),
                 }
             })}
@@ -53,7 +60,7 @@ pub fn RunPage() -> impl IntoView {
 }
 
 #[component]
-fn Loaded(page: RunLogPage) -> impl IntoView {
+fn Loaded(page: RunLogPage, from: Option<u64>) -> impl IntoView {
     provide_context(Now::start(page.now_micros));
     let run = page.page.run.clone();
     let script = page.page.script.clone();
@@ -72,7 +79,7 @@ fn Loaded(page: RunLogPage) -> impl IntoView {
                     <span>{by} ", " <Ago at=created_at /></span>
                 </span>
             </PageHead>
-            <Run run tail=page.lines tall=true />
+            <Run run part=page.lines from key=page.key previous=page.page.previous_ms tall=true />
             {has_script
                 .then(|| {
                     view! {

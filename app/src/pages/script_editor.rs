@@ -2,6 +2,7 @@
 
 use domain::{limits, setup_script};
 use leptos::{ev, html, prelude::*};
+use wasm_bindgen::JsCast as _;
 
 use crate::{
     components::{Errors, FieldError, TextField, bind_text},
@@ -21,6 +22,12 @@ pub fn ScriptEditor(
     let gutter: NodeRef<html::Div> = NodeRef::new();
     let script = inputs.script;
     bind_text(node, script);
+    Effect::new(move |_| {
+        if node.get().is_some() {
+            // After the page has its places.
+            request_animation_frame(aim);
+        }
+    });
     let error = use_context::<Errors>();
     let error =
         Signal::derive(move || error?.0.with(|error| error.as_ref()?.field("setup.script")));
@@ -106,7 +113,9 @@ pub fn ScriptEditor(
                                     <button
                                         type="button"
                                         class="mono text-warn hover:underline shrink-0"
-                                        on:click=move |_| go_to_line(node, line)
+                                        on:click=move |_| {
+                                            go_to(line);
+                                        }
                                     >
                                         {format!("Line {line}")}
                                     </button>
@@ -176,10 +185,13 @@ fn keep_tab(event: &ev::KeyboardEvent, node: NodeRef<html::Textarea>, script: Rw
     }
 }
 
-/// Selects a line and brings it into view.
-fn go_to_line(node: NodeRef<html::Textarea>, line: u32) {
-    let Some(area) = node.get_untracked() else {
-        return;
+/// Selects a line and brings it into view; answers whether the editor is on this page.
+pub fn go_to(line: u32) -> bool {
+    let area = document()
+        .get_element_by_id("script")
+        .and_then(|area| area.dyn_into::<web_sys::HtmlTextAreaElement>().ok());
+    let Some(area) = area else {
+        return false;
     };
     let text = area.value();
     let wanted = line.saturating_sub(1) as usize;
@@ -196,4 +208,16 @@ fn go_to_line(node: NodeRef<html::Textarea>, line: u32) {
     let _ = area.focus();
     let _ = area.set_selection_range(position(before), position(before + length));
     area.set_scroll_top(i32::try_from(line.saturating_sub(4)).unwrap_or(0) * 20);
+    true
+}
+
+/// Goes to the line that the address names: `#script-L7`.
+fn aim() {
+    let fragment = window().location().hash().unwrap_or_default();
+    let line = fragment
+        .strip_prefix("#script-L")
+        .and_then(|line| line.parse::<u32>().ok());
+    if let Some(line) = line {
+        go_to(line);
+    }
 }

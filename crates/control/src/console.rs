@@ -258,8 +258,24 @@ impl Control {
             run: self.view_of(ctx, &row).await?,
             environment_name: env.definition.name,
             script: row.definition.setup.script,
+            previous_ms: self.previous_ms(environment, run).await?,
             may: ctx.may(),
         })
+    }
+
+    /// How long the newest run before this one took that passed.
+    async fn previous_ms(
+        &self,
+        environment: EnvironmentId,
+        run: SetupRunId,
+    ) -> Result<Option<i64>> {
+        let runs = self.0.store.runs(environment, limits::RUN_LIST_MAX).await?;
+        Ok(runs
+            .iter()
+            .skip_while(|other| other.setup_run_id != run)
+            .skip(1)
+            .find(|other| other.state.status == Status::Succeeded)
+            .and_then(view::duration_ms))
     }
 
     /// A run as the panel shows it, of a row that the caller may see.
@@ -269,9 +285,10 @@ impl Control {
         let record = &row.record;
         let state = &row.state;
         let finished = state.status.is_terminal();
-        let may_test = ctx
-            .member()
-            .is_ok_and(|member| permits(member.role, Action::TestEnvironments));
+        let may = |action| {
+            ctx.member()
+                .is_ok_and(|member| permits(member.role, action))
+        };
         Ok(RunView {
             environment_id: row.environment_id,
             setup_run_id: row.setup_run_id,
@@ -310,6 +327,8 @@ impl Control {
                 .filter(|text| !text.is_empty()),
             hint_code: record.hint_code,
             hint: record.hint.clone(),
+            hint_host: record.hint_host.clone(),
+            raise: self.raise_of(row),
             stderr_tail: record.stderr_tail.clone().filter(|text| !text.is_empty()),
             failure_code: record.failure_code,
             log: LogView {
@@ -325,7 +344,9 @@ impl Control {
                     .clone()
                     .unwrap_or_else(|| "The prepared file system could not be saved.".to_owned())
             }),
-            may_cancel: may_test
+            disk: disk(row),
+            may_change: may(Action::ChangeEnvironments),
+            may_cancel: may(Action::TestEnvironments)
                 && !finished
                 && !state.cancel_requested
                 && row.kind != Kind::Session,
@@ -352,6 +373,15 @@ impl Control {
             .find_map(|line| line.line);
         Ok((line, lines.last().map(|line| line.at)))
     }
+}
+
+/// What the sandbox's disk held at the end, and its size.
+fn disk(row: &SetupRunRow) -> Option<(u64, u64)> {
+    let profile = row.record.compute_profile.as_ref()?;
+    let bytes = |name: &str| profile.get(name).and_then(serde_json::Value::as_u64);
+    bytes("disk_used_bytes")
+        .zip(bytes("disk_size_bytes"))
+        .filter(|(_, size)| *size > 0)
 }
 
 fn status_label(row: &SetupRunRow) -> &'static str {

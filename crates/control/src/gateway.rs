@@ -155,6 +155,7 @@ impl Control {
         record.failed_command.clone_from(&outcome.failed_command);
         record.hint_code = outcome.hint_code;
         record.hint.clone_from(&outcome.hint);
+        record.hint_host.clone_from(&outcome.hint_host);
         record.stderr_tail = outcome
             .stderr_tail
             .as_deref()

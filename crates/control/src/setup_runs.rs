@@ -5,6 +5,7 @@ use std::time::Duration;
 use domain::{
     ids::{EnvironmentId, SetupRunId},
     limits,
+    log_text::push_plain,
     network_policy::NetworkPolicy,
     roles::{Action, permits},
     setup_run::{Command, Kind, LogLine, Refusal, RunState, Status, Stream},
@@ -358,7 +359,7 @@ impl Control {
                     Stream::System => text.push_str("# "),
                     Stream::Stdout | Stream::Stderr => {}
                 }
-                push_without_colour(&line.text, &mut text);
+                push_plain(&line.text, &mut text);
                 text.push('\n');
             }
         }
@@ -445,31 +446,11 @@ impl Control {
     }
 }
 
-/// Copies a stored line without its SGR sequences, the only control sequences that lines hold.
-fn push_without_colour(line: &str, out: &mut String) {
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once("\u{1b}[") {
-        out.push_str(before);
-        rest = after
-            .find(|c: char| !(c.is_ascii_digit() || matches!(c, ';' | ':')))
-            .and_then(|end| after.get(end + 1..))
-            .unwrap_or_default();
-    }
-    out.push_str(rest);
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-
-    #[test]
-    fn colours_are_left_out_of_plain_text() {
-        let mut out = String::new();
-        push_without_colour("a \u{1b}[1;31mred\u{1b}[0m é b", &mut out);
-        assert_eq!(out, "a red é b");
-    }
 
     #[test]
     fn waits_are_held_at_most_five_seconds() {

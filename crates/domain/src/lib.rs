@@ -12,6 +12,8 @@ pub mod ids;
 pub mod issues;
 mod json;
 pub mod limits;
+pub mod log_text;
+pub mod mending;
 pub mod mounts;
 pub mod network_policy;
 pub mod process;

@@ -140,6 +140,7 @@ impl TestWorker {
             failed_command: None,
             hint_code: None,
             hint: None,
+            hint_host: None,
             stderr_tail: None,
             failure_code: None,
             image: Some(CapturedImage {
@@ -175,6 +176,7 @@ impl TestWorker {
             failed_command: Some("nope".to_owned()),
             hint_code: Some(HintCode::CommandNotFound),
             hint: Some("Line 1: nope is not installed.".to_owned()),
+            hint_host: None,
             stderr_tail: Some("nope: command not found".to_owned()),
             failure_code: Some(FailureCode::EnvironmentSetupFailed),
             image: None,

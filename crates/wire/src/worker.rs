@@ -213,6 +213,9 @@ pub struct RunOutcome {
     /// In words.
     #[serde(default)]
     pub hint: Option<String>,
+    /// The host to allow, with `egress_blocked` and where it is known.
+    #[serde(default)]
+    pub hint_host: Option<String>,
     /// Last of stderr, redacted.
     #[serde(default)]
     pub stderr_tail: Option<String>,

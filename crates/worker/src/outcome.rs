@@ -26,6 +26,7 @@ fn outcome(result: RunResult, phase: Phase, message: impl Into<String>) -> RunOu
         failed_command: None,
         hint_code: None,
         hint: None,
+        hint_host: None,
         stderr_tail: None,
         failure_code: None,
         image: None,
@@ -82,6 +83,7 @@ pub(crate) fn failed(plan: &Plan, end: &ScriptEnd, log: &RunLog) -> RunOutcome {
         output_tail: &log.recent(),
         gpu_expected: false,
     });
+    let hint_host = hint.as_ref().and_then(|hint| hint.host.clone());
     let (hint_code, hint) = hint.map(|h| (h.code, h.text)).unzip();
     RunOutcome {
         exit_code: Some(end.exit_code),
@@ -89,6 +91,7 @@ pub(crate) fn failed(plan: &Plan, end: &ScriptEnd, log: &RunLog) -> RunOutcome {
         failed_command: (!command.is_empty()).then_some(command),
         hint_code,
         hint,
+        hint_host,
         stderr_tail: (!tail.is_empty()).then_some(tail),
         failure_code: Some(FailureCode::EnvironmentSetupFailed),
         ..outcome(RunResult::Failed, Phase::Setup, failure_sentence(plan, end))

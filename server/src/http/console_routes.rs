@@ -3,7 +3,10 @@
 use std::{path::Path, sync::Arc};
 
 use app::context::AppContext;
-use axum::{Router, routing::any};
+use axum::{
+    Router,
+    routing::{any, get},
+};
 use control::OpCtx;
 use http::{HeaderValue, header, request::Parts};
 use leptos::{context::use_context, nonce::use_nonce};
@@ -11,7 +14,7 @@ use leptos_axum::{LeptosRoutes, ResponseOptions, generate_route_list};
 use tower_sessions::Session;
 
 use super::{AppState, problem, security};
-use crate::auth::console::BrowserSession;
+use crate::{auth::console::BrowserSession, rest};
 
 /// Pages and server functions. What no route names is the console's *not found* page.
 pub fn routes(state: &AppState) -> Router<AppState> {
@@ -24,6 +27,11 @@ pub fn routes(state: &AppState) -> Router<AppState> {
             pages,
             move || provide(&page),
             move || app::shell(options.clone()),
+        )
+        // A file to download, also without scripting: the REST door's own, behind the console's sign-in.
+        .route(
+            "/environments/{environment_id}/runs/{setup_run_id}/log.txt",
+            get(rest::setup_runs::log_text),
         )
         .route("/fn/{*function}", any(problem::not_found))
         .fallback(leptos_axum::file_and_error_handler_with_context::<

@@ -6,7 +6,7 @@ mod catalog;
 mod environments;
 mod extract;
 mod log_stream;
-mod setup_runs;
+pub(crate) mod setup_runs;
 
 use axum::{
     Router, middleware,

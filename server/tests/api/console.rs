@@ -7,7 +7,7 @@ use http::Method;
 use server::http::origin::Origins;
 use testkit::PASSWORD;
 
-use crate::support::{ADMIN, Answer, DEVELOPER, Doors, Setting};
+use crate::support::{ADMIN, Answer, DEVELOPER, Doors, Setting, USER};
 
 async fn sign_in(doors: &Doors, email: &str, cookie: Option<&str>) -> Answer {
     let mut call = doors
@@ -321,4 +321,58 @@ async fn nobody_is_led_to_the_sign_in_page_and_back() {
     assert_eq!(page.status, 200);
     let unknown = doors.get("/nothing").header("cookie", &cookie).send().await;
     assert_eq!(unknown.status, 404);
+}
+
+#[tokio::test]
+async fn a_log_is_downloaded_with_the_consoles_sign_in_and_not_without() {
+    let doors = Doors::open().await;
+    let app = &doors.app;
+    let environment = app.environment("one", "true").await;
+    let run = app.run(environment).await;
+    let path = format!("/environments/{environment}/runs/{run}/log.txt");
+    assert_eq!(doors.get(&path).send().await.status, 401);
+    let cookie = cookie_of(&doors, USER).await;
+    let answer = doors.get(&path).header("cookie", &cookie).send().await;
+    assert_eq!(answer.status, 200, "{answer:#?}");
+    assert!(answer.text.starts_with("# Queued by "), "{answer:#?}");
+    let disposition = answer.header("content-disposition").unwrap();
+    assert!(disposition.starts_with("attachment"), "{disposition}");
+}
+
+#[tokio::test]
+async fn a_run_page_renders_the_end_of_the_log_or_a_part_of_it() {
+    let doors = Doors::open().await;
+    let app = &doors.app;
+    let environment = app.environment("one", "true").await;
+    let run = app.run(environment).await;
+    let worker = app.worker("w").await;
+    let held = worker.claim().await.held;
+    worker
+        .reach(held, domain::setup_run::Phase::Setup)
+        .await
+        .unwrap();
+    let texts: Vec<String> = (1..=500).map(|n| format!("text-{n}.")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    worker.write(held, 1, &texts).await.unwrap();
+    worker.pass(held).await;
+    let cookie = cookie_of(&doors, USER).await;
+    let path = format!("/environments/{environment}/runs/{run}");
+    let page = |query: &'static str| {
+        let call = doors.get(&format!("{path}{query}"));
+        call.header("cookie", &cookie)
+            .header("accept", "text/html")
+            .send()
+    };
+    let end = page("").await.text;
+    assert!(end.contains(">text-500.<") && !end.contains(">text-200.<"));
+    assert!(end.contains("Earlier lines") && !end.contains("Later lines"));
+    let part = page("?from=103").await.text;
+    // The first lines are ours: who queued it, and which worker took it.
+    assert!(part.contains("id=\"L103\"") && part.contains("id=\"L302\""));
+    assert!(!part.contains("id=\"L303\"") && !part.contains("id=\"L102\""));
+    for link in ["?from=1\"", "?from=303\"", "Earlier lines", "Later lines"] {
+        assert!(part.contains(link), "{link}");
+    }
+    let last = page("?from=9999").await.text;
+    assert!(!last.contains("Later lines"));
 }

@@ -134,6 +134,23 @@ pub fn all() -> Vec<Function> {
             &[ENVIRONMENT, ("host", "a.example"), ("then_test", "false")],
             DEVELOPERS,
         ),
+        function(
+            "/fn/log-lines",
+            &[ENVIRONMENT, RUN, ("after", "0"), ("limit", "10")],
+            MEMBERS,
+        ),
+        function("/fn/log-outline", &[ENVIRONMENT, RUN], MEMBERS),
+        function(
+            "/fn/find-in-log",
+            &[ENVIRONMENT, RUN, ("query", "x")],
+            MEMBERS,
+        ),
+        // The run has passed: there is nothing to raise.
+        function(
+            "/fn/raise-limit",
+            &[ENVIRONMENT, RUN, ("key", "raise-{caller}")],
+            [401, 403, 400, 400],
+        ),
         function("/fn/cancel-run", &[ENVIRONMENT, RUN], [401, 403, 409, 409]),
         function(
             "/fn/test-setup",

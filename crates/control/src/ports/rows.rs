@@ -203,6 +203,8 @@ pub struct RunRecord {
     pub hint_code: Option<HintCode>,
     /// In words.
     pub hint: Option<String>,
+    /// The host to allow, with `egress_blocked`.
+    pub hint_host: Option<String>,
     /// Last of stderr.
     pub stderr_tail: Option<String>,
     /// Why it failed.

@@ -17,6 +17,7 @@ mod gateway;
 mod idempotency;
 mod images;
 mod leases;
+mod log_reading;
 mod members;
 mod run_records;
 mod saving;

@@ -2,7 +2,8 @@
 
 use domain::{
     ids::{EnvironmentId, SetupRunId},
-    setup_run::{FailureCode, HintCode, Kind, LogLine, Phase, Status},
+    mending::Raise,
+    setup_run::{FailureCode, HintCode, Kind, LogLine, Phase, Status, Stream},
     timestamp::Timestamp,
     verification::SetupImage,
 };
@@ -47,6 +48,8 @@ pub struct RunPage {
     pub environment_name: String,
     /// The script that this run tested.
     pub script: String,
+    /// How long the run before it took that passed, milliseconds.
+    pub previous_ms: Option<i64>,
     /// What the viewer may do.
     pub may: May,
 }
@@ -114,6 +117,10 @@ pub struct RunView {
     pub hint_code: Option<HintCode>,
     /// In words.
     pub hint: Option<String>,
+    /// The host to allow, with `egress_blocked` and where it is known.
+    pub hint_host: Option<String>,
+    /// The limit that would mend it, with its next value.
+    pub raise: Option<Raise>,
     /// Last of stderr.
     pub stderr_tail: Option<String>,
     /// Why it failed.
@@ -124,8 +131,12 @@ pub struct RunView {
     pub image: Option<SetupImage>,
     /// Why there is none, where the script passed.
     pub image_capture_message: Option<String>,
+    /// Bytes that the sandbox's disk held at the end, and its size, where they were measured.
+    pub disk: Option<(u64, u64)>,
     /// Whether the viewer can cancel it now.
     pub may_cancel: bool,
+    /// Whether the viewer may change the environment, to mend what made it fail.
+    pub may_change: bool,
 }
 
 /// A run's log as a whole.
@@ -216,3 +227,21 @@ pub struct RunHost {
     /// It was blocked in this run, and the present policy allows it.
     pub allowed_since: bool,
 }
+
+/// Lines of a log that hold a text.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Found {
+    /// Their numbers in order: the first ones, where there are more.
+    pub lines: Vec<u64>,
+    /// How many there are.
+    pub total: u64,
+    /// The last line that was looked at.
+    pub through: u64,
+}
+
+/// What a log is made of, without its text: neighbours that are alike together, from line 1 without gaps.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LogOutline(pub Vec<Stretch>);
+
+/// Lines in a row of one stream and one script line: stream, script line, how many.
+pub type Stretch = (Stream, Option<u32>, u64);

@@ -1,0 +1,97 @@
+//! Reading a run's log other than from line to line: finding a text in all of it, and its outline.
+
+use domain::{
+    ids::{EnvironmentId, SetupRunId},
+    limits,
+    log_text::{Folded, Needle},
+    roles::Action,
+    setup_run::LogLine,
+};
+use wire::console::{Found, LogOutline};
+
+use crate::{Control, Error, OpCtx, Result};
+
+/// Most line numbers in one answer of a search.
+pub const FOUND_MAX: usize = 5_000;
+
+impl Control {
+    /// Lines after `after` that hold a text, without case and through colours: the first [`FOUND_MAX`] and how many there
+    /// are. Also of a run that is under way: `through` says how far the log went.
+    pub async fn find_in_setup_run_log(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+        text: &str,
+        after: u64,
+    ) -> Result<Found> {
+        let needle = Needle::new(text).ok_or_else(|| {
+            Error::invalid_field(
+                "query",
+                format!("Give 1 to {} bytes to look for.", Needle::MAX_BYTES),
+            )
+        })?;
+        let mut found = Found {
+            through: after,
+            ..Found::default()
+        };
+        let mut buffer = Folded::default();
+        self.each_line(ctx, environment, run, after, |line| {
+            found.through = line.seq;
+            if needle.is_in(&line.text, &mut buffer) {
+                found.total += 1;
+                if found.lines.len() < FOUND_MAX {
+                    found.lines.push(line.seq);
+                }
+            }
+        })
+        .await?;
+        Ok(found)
+    }
+
+    /// What the log is made of up to now: for folding and filtering without reading the text.
+    pub async fn setup_run_log_outline(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+    ) -> Result<LogOutline> {
+        let mut outline = LogOutline::default();
+        self.each_line(ctx, environment, run, 0, |line| {
+            match outline.0.last_mut() {
+                Some((stream, number, count)) if *stream == line.stream && *number == line.line => {
+                    *count += 1;
+                }
+                _ => outline.0.push((line.stream, line.line, 1)),
+            }
+        })
+        .await?;
+        Ok(outline)
+    }
+
+    /// Reads every stored line after `after`, page by page; none of a log that was removed.
+    async fn each_line(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+        mut after: u64,
+        mut take: impl FnMut(&LogLine),
+    ) -> Result<()> {
+        self.load_run(ctx, environment, run, Action::ReadEnvironments)
+            .await?;
+        loop {
+            let lines = self
+                .0
+                .store
+                .log_lines(run, after, limits::LOG_PAGE_MAX)
+                .await?
+                .lines;
+            let Some(last) = lines.last() else {
+                return Ok(());
+            };
+            after = last.seq;
+            lines.iter().for_each(&mut take);
+        }
+    }
+}
