@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use wire::console::RunView;
 
 use crate::{
-    api::{AppError, setup_runs::RaiseLimit},
+    api::{AppError, records::AllowHost, setup_runs::RaiseLimit},
     components::{Alert, Draw, Icon, Submit, Tone},
     format, links,
     pages::script_editor,
@@ -127,9 +127,11 @@ fn Mend(run: RunView, key: String, reload: Option<Callback<()>>) -> impl IntoVie
         .failed_line
         .or(run.running_line)
         .filter(|line| *line > 0 && run.phase == Phase::Setup);
-    (raise.is_some() || line.is_some()).then(|| {
+    let host = run.hint_host.clone().filter(|_| run.may_change);
+    (raise.is_some() || line.is_some() || host.is_some()).then(|| {
         view! {
             <div class="flex flex-wrap items-center gap-2">
+                {host.map(|host| view! { <AllowForm environment host reload /> })}
                 {raise
                     .map(|raise| {
                         view! { <RaiseForm environment id raise timeout=run.timeout_seconds key reload /> }
@@ -159,6 +161,39 @@ fn Mend(run: RunView, key: String, reload: Option<Callback<()>>) -> impl IntoVie
 }
 
 #[component]
+fn AllowForm(
+    environment: domain::ids::EnvironmentId,
+    host: String,
+    reload: Option<Callback<()>>,
+) -> impl IntoView {
+    let action = ServerAction::<AllowHost>::new();
+    let done = Signal::derive(
+        move || matches!(action.value().get(), Some(Ok(allowed)) if allowed.not_tested.is_none()),
+    );
+    started(done, environment, reload);
+    let refused = Signal::derive(move || match action.value().get() {
+        Some(Ok(allowed)) => allowed.not_tested,
+        Some(Err(error)) => Some(error),
+        None => None,
+    });
+    view! {
+        <ActionForm action>
+            <input type="hidden" name="environment_id" value=environment.to_string() />
+            <input type="hidden" name="host" value=host.clone() />
+            <input type="hidden" name="then_test" value="true" />
+            <Submit
+                label=format!("Allow {host} and test again")
+                icon=Icon::Globe
+                class="button-small button-primary"
+                busy=action.pending()
+            />
+        </ActionForm>
+        {move || refused.get().map(refusal)}
+    }
+    .into_any()
+}
+
+#[component]
 fn RaiseForm(
     environment: domain::ids::EnvironmentId,
     id: domain::ids::SetupRunId,
@@ -168,7 +203,8 @@ fn RaiseForm(
     reload: Option<Callback<()>>,
 ) -> impl IntoView {
     let action = ServerAction::<RaiseLimit>::new();
-    started(action, environment, reload);
+    let done = Signal::derive(move || matches!(action.value().get(), Some(Ok(_))));
+    started(done, environment, reload);
     let refused = Signal::derive(move || action.value().get().and_then(Result::err));
     let minutes = |seconds: u32| format::duration(i64::from(seconds) * 1_000);
     let (label, what) = match raise {
@@ -213,13 +249,13 @@ fn refusal(error: AppError) -> AnyView {
 
 /// Once another run was started: fresh data where the page shows it, else the environment's page.
 fn started(
-    action: ServerAction<RaiseLimit>,
+    done: Signal<bool>,
     environment: domain::ids::EnvironmentId,
     reload: Option<Callback<()>>,
 ) {
     let navigate = leptos_router::hooks::use_navigate();
     Effect::new(move |_| {
-        if matches!(action.value().get(), Some(Ok(_))) {
+        if done.get() {
             match reload {
                 Some(reload) => reload.run(()),
                 None => navigate(
