@@ -3,15 +3,19 @@
 pub mod basics;
 pub mod dialog;
 pub mod field;
+pub mod hosts;
 pub mod icons;
 pub mod menu;
 pub mod states;
+pub mod timings;
 
 pub use basics::{Alert, Copy, CopyId, SetupBadgeView, Sign, Submit, Tone};
 pub use dialog::Dialog;
 pub use field::{
     Errors, FieldError, Select, Switch, TextArea, TextField, bind_text, focus_first_error,
 };
+pub use hosts::Hosts;
 pub use icons::{Draw, Icon};
 pub use menu::Menu;
 pub use states::{Failure, Gate, Loading, PageHead};
+pub use timings::Timings;

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     api::setup_runs::CancelRun,
-    components::{Alert, Draw, Icon, Submit, Tone},
+    components::{Alert, Draw, Hosts, Icon, Submit, Timings, Tone},
     format, links,
     live::{
         log_view::Log,
@@ -69,6 +69,11 @@ pub fn Run(
     let key = StoredValue::new(key);
     // Made once: its forms keep what they were told while the run goes on being told of.
     let ended = Memo::new(move |_| view.with(|run| run.finished));
+    let allowed = Callback::new(move |()| {
+        if let Some(reload) = reload {
+            reload.run(());
+        }
+    });
     view! {
         <div class="run flex flex-col gap-3">
             <Head view />
@@ -87,6 +92,8 @@ pub fn Run(
                 </div>
                 <aside class="run-side" aria-label="What the run used">
                     <RunFacts view previous />
+                    <Hosts environment_id setup_run_id finished=ended allowed />
+                    <Timings environment_id setup_run_id finished=ended />
                 </aside>
             </div>
             {(!tall)
