@@ -12,6 +12,7 @@ mod picked;
 mod prefs;
 mod row;
 mod rows;
+mod search;
 #[cfg(feature = "hydrate")]
 pub mod stream;
 pub mod viewer;
