@@ -31,11 +31,12 @@ declare -A why=(
   [postgresql]="the second database, for the conformance suite"
   [chromium]="the browser of the end-to-end suite"
   [fonts-dejavu-core]="letters in the browser's pictures"
+  [docker-registry]="a registry on loopback, for tests of images"
   [xattr]="looks at extended attributes in tests"
 )
 packages_build=(build-essential pkg-config ca-certificates curl git brotli)
 packages_run=(crun nftables iproute2 e2fsprogs mount procps mmdebstrap python3 xz-utils zstd ca-certificates)
-packages_test=(postgresql chromium fonts-dejavu-core libcap2-bin curl)
+packages_test=(docker-registry postgresql chromium fonts-dejavu-core libcap2-bin curl)
 
 # A program from elsewhere (a newer Node.js, say) is as good as the package.
 has() { command -v "$1" >/dev/null 2>&1; }

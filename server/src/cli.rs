@@ -122,6 +122,18 @@ pub enum RunnerImageCommand {
         #[command(flatten)]
         places: Places,
     },
+    /// Get one from a registry; does nothing when the very same one is here already.
+    ///
+    /// A server whose setting runner.image names a registry does this at its start. GROUNDWORK_REGISTRY_USERNAME and
+    /// GROUNDWORK_REGISTRY_PASSWORD sign in.
+    Pull {
+        /// Such as registry.example.com/team/runner:1.
+        #[arg(value_name = "REF")]
+        reference: String,
+        /// Where things are.
+        #[command(flatten)]
+        places: Places,
+    },
     /// List those on this machine.
     List {
         /// Where things are.
@@ -143,6 +155,32 @@ pub struct ImageArgs {
 pub enum ImageCommand {
     /// List them, used longest ago first: digest, size, last use, and who needs it.
     List {
+        /// Where things are.
+        #[command(flatten)]
+        places: Places,
+    },
+    /// Write an image as an OCI image layout: the same image gives the same bytes.
+    Export {
+        /// An environment's id, an image's id or digest, or a runner image such as groundwork/runner:full.
+        #[arg(value_name = "ENV_OR_IMAGE")]
+        image: String,
+        /// A directory, or a file that ends in .tar; must not exist.
+        #[arg(long, value_name = "DIR|FILE.tar")]
+        output: PathBuf,
+        /// Where things are.
+        #[command(flatten)]
+        places: Places,
+    },
+    /// Send an image to a registry. Plain HTTP is spoken with registries on this machine alone.
+    ///
+    /// GROUNDWORK_REGISTRY_USERNAME and GROUNDWORK_REGISTRY_PASSWORD sign in.
+    Push {
+        /// An environment's id, an image's id or digest, or a runner image such as groundwork/runner:full.
+        #[arg(value_name = "ENV_OR_IMAGE")]
+        image: String,
+        /// Where to, such as registry.example.com/team/project:1.
+        #[arg(value_name = "REF")]
+        reference: String,
         /// Where things are.
         #[command(flatten)]
         places: Places,
@@ -200,6 +238,9 @@ mod tests {
             "groundwork runner-image build",
             "groundwork runner-image list",
             "groundwork image list",
+            "groundwork image export 0198 --output dir",
+            "groundwork image push 0198 registry.example.com/a:1",
+            "groundwork runner-image pull registry.example.com/a:1",
             "groundwork image gc --data d",
             "groundwork doctor --leftovers",
             "groundwork shim",

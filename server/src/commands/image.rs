@@ -1,9 +1,13 @@
-//! Setup images: listing, and collecting what nothing needs.
+//! Setup images: listing, exporting, sending to a registry, and collecting what nothing needs.
 
-use std::process::ExitCode;
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use control::{Error, images::ImageItem};
-use execution::images::{ImageStore, bytes_on_disk};
+use execution::images::{ImageContents, ImageStore, bytes_on_disk, push};
 
 use super::{open::Opened, say, worker};
 use crate::{cli::ImageCommand, config::Settings, datadir::DataDir, fatal::Fatal};
@@ -18,6 +22,54 @@ pub async fn run(command: ImageCommand) -> Result<ExitCode, Fatal> {
             let items = opened.control.setup_images().await;
             opened.database.close().await;
             list(&worker::images(&dir), &items.map_err(|e| refused(&e))?)?;
+        }
+        ImageCommand::Export {
+            image,
+            output,
+            places,
+        } => {
+            let settings = Settings::for_places(&places)?;
+            let dir = DataDir::open(&settings.data)?;
+            let contents = contents(&settings, &dir, &image).await?;
+            let target = output.clone();
+            let written = tokio::task::spawn_blocking(move || {
+                contents.export(&target, &mut |step| note(step))
+            })
+            .await
+            .map_err(|e| Fatal::new(format!("Exporting broke off ({e}); try again.")))?;
+            let layout = written.map_err(|e| match e.kind() {
+                std::io::ErrorKind::AlreadyExists => Fatal::new(format!(
+                    "{} is there already; remove it, or choose another --output.",
+                    output.display()
+                )),
+                _ => Fatal::io("write the image to", &output, &e),
+            })?;
+            for path in &layout.left_out {
+                note(&format!(
+                    "left out {}: OCI images cannot hold it",
+                    path.display()
+                ));
+            }
+            say(&layout.digest)?;
+        }
+        ImageCommand::Push {
+            image,
+            reference,
+            places,
+        } => {
+            let settings = Settings::for_places(&places)?;
+            let dir = DataDir::open(&settings.data)?;
+            let contents = contents(&settings, &dir, &image).await?;
+            let digest = push(
+                contents,
+                &reference,
+                &settings.registry_login,
+                worker::images(&dir).root(),
+                note,
+            )
+            .await
+            .map_err(|e| Fatal::new(e.to_string()))?;
+            say(&format!("{reference} {digest}"))?;
         }
         ImageCommand::Gc { places } => {
             let settings = Settings::for_places(&places)?;
@@ -46,6 +98,103 @@ pub async fn run(command: ImageCommand) -> Result<ExitCode, Fatal> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A step, for whoever watches.
+fn note(step: &str) {
+    let _ = writeln!(io::stderr(), "{step}");
+}
+
+/// Finds an image by environment, id, digest or reference.
+async fn contents(
+    settings: &Settings,
+    dir: &DataDir,
+    wanted: &str,
+) -> Result<ImageContents, Fatal> {
+    let images = worker::images(dir);
+    let opened = Opened::new(settings, dir).await?;
+    let items = opened.control.setup_images().await;
+    opened.database.close().await;
+    let found = items
+        .map_err(|e| refused(&e))?
+        .into_iter()
+        .flat_map(|item| item.environments)
+        .find(|holder| {
+            holder.environment_id.to_string() == wanted
+                || holder.image.image_id == wanted
+                || holder.image.image == wanted
+                || holder.image.digest() == Some(wanted)
+        });
+    let runner = |reference: &str| -> Result<std::path::PathBuf, Fatal> {
+        images
+            .rootfs(reference)
+            .map_err(|e| Fatal::io("read the images in", images.root(), &e))?
+            .ok_or_else(|| {
+                Fatal::new(format!(
+                    "There is no image {reference} on this machine: `groundwork image list` and `groundwork runner-image list` name those that are, and an environment has one once its setup passed."
+                ))
+            })
+    };
+    let Some(holder) = found else {
+        return Ok(ImageContents {
+            layers: vec![runner(wanted)?],
+            history: vec![format!("runner image {wanted}")],
+            created: "1970-01-01T00:00:00Z".to_owned(),
+            labels: BTreeMap::new(),
+            tag: tag_of(wanted),
+        });
+    };
+    let image = holder.image;
+    let base = images
+        .runner_image(&image.runner_image)
+        .map_err(|e| Fatal::io("read the images in", images.root(), &e))?;
+    if base.is_none_or(|base| base.digest != image.base_image_digest) {
+        return Err(Fatal::new(format!(
+            "The runner image {} is no longer the one that this image was prepared on; test the environment again, then export it.",
+            image.runner_image
+        )));
+    }
+    let layer = image
+        .digest()
+        .and_then(|digest| images.layer_dir(digest))
+        .filter(|layer| layer.is_dir())
+        .ok_or_else(|| {
+            Fatal::new("The prepared layer is not on this machine; test the environment again.")
+        })?;
+    Ok(ImageContents {
+        layers: vec![runner(&image.runner_image)?, layer],
+        history: vec![
+            format!("runner image {}", image.runner_image),
+            format!("setup script of {}", holder.environment_id),
+        ],
+        created: image.captured_at.to_string(),
+        labels: BTreeMap::from([
+            (
+                "groundwork.environment_id".to_owned(),
+                holder.environment_id.to_string(),
+            ),
+            (
+                "groundwork.setup_run_id".to_owned(),
+                image.setup_run_id.to_string(),
+            ),
+            (
+                "groundwork.fingerprint".to_owned(),
+                image.fingerprint.0.clone(),
+            ),
+            (
+                "groundwork.runner_image_digest".to_owned(),
+                image.base_image_digest.clone(),
+            ),
+        ]),
+        tag: format!("generation-{}", image.generation),
+    })
+}
+
+/// The tag of a reference.
+fn tag_of(reference: &str) -> String {
+    let name = reference.rsplit('/').next().unwrap_or_default();
+    let tag = name.split_once(':').map_or("latest", |(_, tag)| tag);
+    tag.split('@').next().unwrap_or("latest").to_owned()
 }
 
 fn mib(bytes: u64) -> String {

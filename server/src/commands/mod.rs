@@ -29,7 +29,7 @@ pub fn main() -> ExitCode {
         // Before anything else: a shim starts with every sandbox and must be quick.
         Command::Serve(args) => run(serve::run(args)),
         Command::Admin(args) => run(admin::run(args.command)),
-        Command::RunnerImage(args) => runner_image::run(args.command),
+        Command::RunnerImage(args) => run(runner_image::run(args.command)),
         Command::Image(args) => run(image::run(args.command)),
         Command::Doctor(args) => run(doctor::run(args)),
     };

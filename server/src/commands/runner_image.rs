@@ -16,9 +16,11 @@ use crate::{
 };
 
 /// Runs one.
-pub fn run(command: RunnerImageCommand) -> Result<ExitCode, Fatal> {
+pub async fn run(command: RunnerImageCommand) -> Result<ExitCode, Fatal> {
     let places = match &command {
-        RunnerImageCommand::Build { places, .. } | RunnerImageCommand::List { places } => places,
+        RunnerImageCommand::Build { places, .. }
+        | RunnerImageCommand::Pull { places, .. }
+        | RunnerImageCommand::List { places } => places,
     };
     let settings = Settings::for_places(places)?;
     let dir = DataDir::open(&settings.data)?;
@@ -33,6 +35,15 @@ pub fn run(command: RunnerImageCommand) -> Result<ExitCode, Fatal> {
                 .build_runner(variant, |step| {
                     let _ = writeln!(io::stderr(), "{step}");
                 })
+                .map_err(|e| Fatal::new(e.to_string()))?;
+            say(&format!("{} {}", image.reference, image.digest))?;
+        }
+        RunnerImageCommand::Pull { reference, .. } => {
+            let image = images
+                .pull_runner(&reference, &settings.registry_login, |step| {
+                    let _ = writeln!(io::stderr(), "{step}");
+                })
+                .await
                 .map_err(|e| Fatal::new(e.to_string()))?;
             say(&format!("{} {}", image.reference, image.digest))?;
         }

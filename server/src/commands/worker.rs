@@ -4,7 +4,7 @@ use std::{ffi::OsString, sync::Arc};
 
 use control::{Control, LocalGateway};
 use execution::{
-    images::ImageStore,
+    images::{ImageStore, is_remote},
     oci::{OciConfig, OciRuntime},
     runtime::{CheckState, Runtime},
 };
@@ -45,6 +45,27 @@ pub fn runtime(settings: &Settings, dir: &DataDir) -> Result<OciRuntime, Fatal> 
     })
 }
 
+/// Gets the runner image that the settings name, or its newer self. Without the registry, the one that is here will do.
+async fn pull(settings: &Settings, dir: &DataDir) -> Result<(), Fatal> {
+    let (images, reference) = (images(dir), &settings.runner_image);
+    let pulled = images
+        .pull_runner(reference, &settings.registry_login, |step| {
+            tracing::info!(reference, step, "runner image");
+        })
+        .await;
+    let Err(error) = pulled else { return Ok(()) };
+    let here = images
+        .runner_image(reference)
+        .map_err(|e| Fatal::io("read the images in", images.root(), &e))?;
+    if here.is_none() {
+        return Err(Fatal::new(format!(
+            "{error} The setting runner.image names it; correct that, or start the console and the API alone with --no-worker."
+        )));
+    }
+    tracing::warn!(%error, reference, "the runner image is used as it was pulled before");
+    Ok(())
+}
+
 /// A worker whose machine was checked.
 pub struct Worker {
     runtime: Arc<dyn Runtime>,
@@ -54,6 +75,9 @@ pub struct Worker {
 impl Worker {
     /// Checks the machine: a worker does not start where isolation rests upon something that is not there.
     pub async fn check(settings: &Settings, dir: &DataDir) -> Result<Self, Fatal> {
+        if is_remote(&settings.runner_image) {
+            pull(settings, dir).await?;
+        }
         let runtime = runtime(settings, dir)?;
         let mut failed = Vec::new();
         for check in runtime.check().await {

@@ -14,7 +14,10 @@ use domain::{
     limits::{CPU_MILLI_DEFAULT, CPU_MILLI_MAX, MEMORY_MIB_DEFAULT, MEMORY_MIB_MAX},
     network_policy::Cidr,
 };
-use execution::oci::{HostSettings, RuntimeKind};
+use execution::{
+    images::Login,
+    oci::{HostSettings, RuntimeKind},
+};
 pub use file::File;
 use http::Uri;
 use ipnet::IpNet;
@@ -52,6 +55,8 @@ pub struct Settings {
     pub worker: Worker,
     /// Runner image reference that environments boot.
     pub runner_image: String,
+    /// Who registries are asked as.
+    pub registry_login: Login,
     /// Bytes that setup images may take together; `None`: no limit.
     pub images_max_bytes: Option<u64>,
     /// OCI runtime command: `crun` or `runc`, or a path to one.
@@ -232,6 +237,7 @@ impl Settings {
             runner_image: env("GROUNDWORK_RUNNER_IMAGE")
                 .or_else(|| file.runner.image.clone())
                 .unwrap_or_else(|| RUNNER_IMAGE_DEFAULT.to_owned()),
+            registry_login: registry_login()?,
             images_max_bytes: file
                 .images
                 .max_gib
@@ -294,6 +300,20 @@ impl FirstAdmin {
                 "GROUNDWORK_ADMIN_PASSWORD is set but GROUNDWORK_ADMIN_EMAIL is not; set both or neither.",
             )),
         }
+    }
+}
+
+/// Who registries are asked as, from `GROUNDWORK_REGISTRY_USERNAME` and `GROUNDWORK_REGISTRY_PASSWORD`.
+fn registry_login() -> Result<Login, Fatal> {
+    match (
+        env("GROUNDWORK_REGISTRY_USERNAME"),
+        env("GROUNDWORK_REGISTRY_PASSWORD"),
+    ) {
+        (Some(user), Some(password)) => Ok(Login::Basic(user, password)),
+        (None, None) => Ok(Login::Anonymous),
+        _ => Err(Fatal::new(
+            "Of GROUNDWORK_REGISTRY_USERNAME and GROUNDWORK_REGISTRY_PASSWORD only one is set; set both or neither.",
+        )),
     }
 }
 

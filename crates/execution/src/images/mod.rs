@@ -4,15 +4,24 @@
 //! ```text
 //! <root>/runner/<variant>/rootfs/       the unpacked file system, plain ids 0 to 65535
 //! <root>/runner/<variant>/image.json    reference, digest, size and the key of what it was built from
+//! <root>/runner/oci-<hex>/rootfs/        a runner image from a registry, by digest
+//! <root>/runner/references/             which digest each reference of a registry meant last
 //! <root>/layers/<hex>/                  saved layers by digest
 //! ```
 
 mod layers;
+mod layout;
+mod needs;
+mod pack;
+mod registry;
 mod runner;
+mod unpack;
 
 use std::path::{Path, PathBuf};
 
 pub use layers::{bytes_on_disk, hex_of};
+pub use layout::{ImageContents, Layout};
+pub use registry::{Login, RegistryError, is_remote, push};
 pub use runner::{BuildError, Variant};
 use serde::{Deserialize, Serialize};
 
@@ -64,9 +73,7 @@ impl ImageStore {
         };
         for entry in entries {
             // A directory without a readable image.json is an unfinished build, not an image.
-            if let Ok(text) = std::fs::read_to_string(entry?.path().join("image.json"))
-                && let Ok(image) = serde_json::from_str::<RunnerImage>(&text)
-            {
+            if let Some(image) = read_image(&entry?.path())? {
                 found.push(image);
             }
         }
@@ -74,15 +81,18 @@ impl ImageStore {
         Ok(found)
     }
 
-    /// A runner image by reference.
+    /// A runner image by reference: of a registry's, the one that the reference meant last.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn runner_image(&self, reference: &str) -> std::io::Result<Option<RunnerImage>> {
-        Ok(self
-            .runner_images()?
-            .into_iter()
-            .find(|image| image.reference == reference))
+        let Some(dir) = self.runner_dir(reference)? else {
+            return Ok(None);
+        };
+        Ok(read_image(&dir)?.map(|image| RunnerImage {
+            reference: reference.to_owned(),
+            ..image
+        }))
     }
 
     /// The root file system of a runner image that is on this machine.
@@ -90,15 +100,52 @@ impl ImageStore {
     /// # Errors
     /// When the directory cannot be read.
     pub fn rootfs(&self, reference: &str) -> std::io::Result<Option<PathBuf>> {
-        let Some(variant) = Variant::of_reference(reference) else {
-            return Ok(None);
-        };
-        Ok(self
-            .runner_image(reference)?
-            .map(|_| self.variant_dir(variant).join("rootfs")))
+        let dir = self.runner_dir(reference)?;
+        Ok(dir
+            .filter(|dir| dir.join("image.json").is_file())
+            .map(|dir| dir.join("rootfs")))
+    }
+
+    fn runner_dir(&self, reference: &str) -> std::io::Result<Option<PathBuf>> {
+        if let Some(variant) = Variant::of_reference(reference) {
+            return Ok(Some(self.variant_dir(variant)));
+        }
+        let digest = self.pulled_digest(reference)?;
+        Ok(digest.and_then(|digest| self.pulled_dir(&digest)))
     }
 
     fn variant_dir(&self, variant: Variant) -> PathBuf {
         self.root.join("runner").join(variant.as_str())
     }
+}
+
+/// What an image's directory says of it; `None`: it is no complete image.
+fn read_image(dir: &Path) -> std::io::Result<Option<RunnerImage>> {
+    match std::fs::read_to_string(dir.join("image.json")) {
+        Ok(text) => Ok(serde_json::from_str(&text).ok()),
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a directory complete: with this it is an image.
+fn write_image(dir: &Path, image: &RunnerImage) -> std::io::Result<()> {
+    let text = serde_json::to_string_pretty(image).map_err(std::io::Error::other)?;
+    let partial = dir.join("image.json.partial");
+    std::fs::write(&partial, text)?;
+    std::fs::rename(partial, dir.join("image.json"))
+}
+
+/// Makes a directory that only we can pass. Images hold programs that sandboxes made set-user-ID root: for a user of this
+/// machine they would be that.
+pub(crate) fn make_private(dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o700))
 }

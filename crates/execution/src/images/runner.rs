@@ -131,7 +131,7 @@ impl ImageStore {
             return Err(BuildError::MissingTool("npm"));
         }
         let parent = self.root().join("runner");
-        fs::create_dir_all(&parent)?;
+        super::make_private(&parent)?;
         require_space(
             &parent,
             if variant == Variant::Full {
@@ -165,8 +165,7 @@ impl ImageStore {
             size_bytes: tree_size(&partial.join("rootfs"))?,
             key,
         };
-        let text = serde_json::to_string_pretty(&image).map_err(std::io::Error::other)?;
-        fs::write(partial.join("image.json"), text)?;
+        super::write_image(&partial, &image)?;
         let target = self.variant_dir(variant);
         let replaced = parent.join(format!("{}.replaced", variant.as_str()));
         remove_dir(&replaced)?;

@@ -23,7 +23,7 @@ use super::config_json::HOSTNAME;
 use crate::egress::RESOLV_CONF;
 
 /// `PATH` of every process: a virtual environment in the workspace first, as soon as it exists.
-pub(super) const PATH: &str = "/workspace/.venv/bin:/home/sandbox/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const PATH: &str = "/workspace/.venv/bin:/home/sandbox/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Where Debian keeps all trusted certificates in one file.
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
 /// Largest bundle that is taken over from a layer, in bytes.

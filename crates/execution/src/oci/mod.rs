@@ -37,6 +37,8 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, RwLock};
 
 pub use self::host_layer::HostSettings;
+/// `PATH` of every process in a sandbox.
+pub(crate) use self::host_layer::PATH as SANDBOX_PATH;
 use self::{
     connection::Connection,
     files::{make_dir, write_init},

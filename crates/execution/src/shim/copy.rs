@@ -21,7 +21,7 @@ use nix::{
 };
 use sha2::{Digest, Sha256};
 
-use super::sys::c_path;
+use super::sys::{c_path, set_attribute};
 
 /// Bytes moved at once.
 const CHUNK: usize = 256 * 1024;
@@ -228,7 +228,7 @@ fn write_sparse(to: &File, chunk: &[u8], at: u64) -> io::Result<u64> {
 }
 
 /// Extended attributes that belong to the layer, in order of their names.
-fn kept_attributes(path: &Path) -> io::Result<Vec<(OsString, Vec<u8>)>> {
+pub(crate) fn kept_attributes(path: &Path) -> io::Result<Vec<(OsString, Vec<u8>)>> {
     let path = c_path(path)?;
     let mut names = Vec::new();
     // SAFETY: with a size of 0 nothing is written.
@@ -290,19 +290,7 @@ fn attributes(source: &Path, target: &Path, meta: &Metadata) -> io::Result<()> {
     let c_target = c_path(target)?;
     for (name, value) in kept_attributes(source)? {
         let c_name = CString::new(OsStr::as_bytes(&name)).map_err(io::Error::other)?;
-        // SAFETY: both strings are NUL-terminated, the value's length is its own; all outlive the call.
-        let result = unsafe {
-            libc::lsetxattr(
-                c_target.as_ptr(),
-                c_name.as_ptr(),
-                value.as_ptr().cast(),
-                value.len(),
-                0,
-            )
-        };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        set_attribute(target, &c_name, &value)?;
     }
     let time = |seconds, nanoseconds| libc::timespec {
         tv_sec: seconds,

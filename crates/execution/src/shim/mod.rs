@@ -7,7 +7,7 @@ mod children;
 mod commands;
 mod connect;
 mod container;
-mod copy;
+pub(crate) mod copy;
 pub(crate) mod disk;
 pub mod frames;
 mod group;

@@ -54,7 +54,7 @@ impl Sandbox {
             empty(&upper.join(scratch)).map_err(|error| failed(&error))?;
         }
         let layers = &self.plan.layers_dir;
-        fs::create_dir_all(layers).map_err(|error| failed(&error))?;
+        crate::images::make_private(layers).map_err(|error| failed(&error))?;
         let partial = layers.join(format!("{}.partial", self.plan.sandbox));
         let kept = keep(&upper, &partial, layers);
         if kept.is_err() {

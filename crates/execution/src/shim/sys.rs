@@ -35,6 +35,25 @@ pub fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
+/// Sets an extended attribute; a symlink is not followed.
+///
+/// # Errors
+/// The file system's.
+pub fn set_attribute(path: &Path, name: &CStr, value: &[u8]) -> io::Result<()> {
+    let path = c_path(path)?;
+    // SAFETY: both strings are NUL-terminated, the value's length is its own; all outlive the call.
+    let result = unsafe {
+        libc::lsetxattr(
+            path.as_ptr(),
+            name.as_ptr(),
+            value.as_ptr().cast(),
+            value.len(),
+            0,
+        )
+    };
+    check(libc::c_long::from(result)).map(drop)
+}
+
 /// Turns -1 into the error that `errno` names.
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 {

@@ -17,3 +17,4 @@ mod faults;
 mod images;
 mod isolation;
 mod limits;
+mod registry;
