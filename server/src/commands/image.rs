@@ -38,7 +38,7 @@ pub async fn run(command: ImageCommand) -> Result<ExitCode, Fatal> {
             .await
             .map_err(|e| Fatal::new(format!("Exporting broke off ({e}); try again.")))?;
             let layout = written.map_err(|e| match e.kind() {
-                std::io::ErrorKind::AlreadyExists => Fatal::new(format!(
+                io::ErrorKind::AlreadyExists => Fatal::new(format!(
                     "{} is there already; remove it, or choose another --output.",
                     output.display()
                 )),
@@ -80,7 +80,7 @@ pub async fn run(command: ImageCommand) -> Result<ExitCode, Fatal> {
             opened.database.close().await;
             let needed = needed.map_err(|e| refused(&e))?;
             let images = worker::images(&dir);
-            let failed = |e: std::io::Error| Fatal::io("collect the layers in", images.root(), &e);
+            let failed = |e: io::Error| Fatal::io("collect the layers in", images.root(), &e);
             images.clear_fragments().map_err(failed)?;
             let (mut count, mut bytes) = (0_u64, 0);
             for digest in images.saved_layers().map_err(failed)? {
