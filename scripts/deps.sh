@@ -24,7 +24,7 @@ declare -A why=(
   [procps]="finds what they left behind"
   [mmdebstrap]="builds the runner image"
   [python3]="unpacks tools for the runner image"
-  [python3-pip]="fetches uv for the runner image"
+  [python3-pip]="fetches uv for the runner image, and what the API is tested with"
   [xz-utils]="unpacks packages"
   [zstd]="unpacks packages"
   [libcap2-bin]="sets file capabilities in tests"
@@ -41,7 +41,7 @@ packages_test=(docker-registry postgresql chromium fonts-dejavu-core libcap2-bin
 # A program from elsewhere (a newer Node.js, say) is as good as the package.
 has() { command -v "$1" >/dev/null 2>&1; }
 has node && has npm || packages_build+=(nodejs npm)
-python3 -m pip --version >/dev/null 2>&1 || packages_run+=(python3-pip)
+python3 -m pip --version >/dev/null 2>&1 || { packages_run+=(python3-pip); packages_test+=(python3-pip); }
 
 wanted=()
 for group in "$@"; do

@@ -164,7 +164,7 @@ async fn what_was_written_is_there_after_opening_again() {
 async fn an_older_database_is_migrated_only_when_asked() {
     let directory = tempfile::tempdir().unwrap();
     let file = url(&directory.path().join("test.db"));
-    for url in [file, postgres::fresh_database().await] {
+    for url in [file, postgres::fresh_database()] {
         let error = refusal(&url, AS_IT_IS).await;
         assert!(
             matches!(error, OpenError::Older(steps) if steps > 0),
@@ -213,7 +213,7 @@ async fn an_edited_migration_is_refused() {
 
 #[tokio::test]
 async fn a_step_that_fails_is_undone_and_named() {
-    let url = postgres::fresh_database().await;
+    let url = postgres::fresh_database();
     let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
     sqlx::query("CREATE TABLE workers (worker_id TEXT)")
         .execute(&mut connection)
@@ -235,7 +235,7 @@ async fn a_step_that_fails_is_undone_and_named() {
 
 #[tokio::test]
 async fn a_wrong_password_is_never_shown() {
-    let url = postgres::fresh_database().await;
+    let url = postgres::fresh_database();
     let wrong = url.replace(":test@", ":hunter2@");
     assert_ne!(
         wrong, url,
@@ -252,7 +252,7 @@ async fn a_wrong_password_is_never_shown() {
 
 #[tokio::test]
 async fn a_missing_postgres_database_is_named() {
-    let url = postgres::with_database(&postgres::fresh_database().await, "absent");
+    let url = postgres::with_database(&postgres::fresh_database(), "absent");
     let error = refusal(&url, MIGRATE).await;
     assert!(
         matches!(&error, OpenError::NoDatabase { database, .. } if database == "absent"),

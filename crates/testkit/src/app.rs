@@ -1,4 +1,4 @@
-//! A whole application layer over a SQLite database in a temporary directory.
+//! A whole application layer over a real database: SQLite in a temporary directory unless told otherwise.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -21,6 +21,8 @@ pub struct TestOptions {
     pub catalog: Catalog,
     /// Changes of the settings.
     pub configure: fn(&mut Config),
+    /// An empty database's URL; without it a SQLite file in the temporary directory.
+    pub database: Option<String>,
 }
 
 impl Default for TestOptions {
@@ -28,6 +30,7 @@ impl Default for TestOptions {
         Self {
             catalog: catalog(),
             configure: |_| {},
+            database: None,
         }
     }
 }
@@ -92,7 +95,10 @@ impl TestApp {
     /// With these options.
     pub async fn with(options: TestOptions) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let url = format!("sqlite://{}/test.db", directory.path().display());
+        let url = options
+            .database
+            .clone()
+            .unwrap_or_else(|| format!("sqlite://{}/test.db", directory.path().display()));
         let database = store::open(&url, store::OpenOptions { migrate: true })
             .await
             .expect("the database opens");

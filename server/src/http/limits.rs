@@ -1,4 +1,4 @@
-//! How much one caller may ask for: a token bucket per API key and per address, and the size of bodies.
+//! How much one caller may ask for: a token bucket per API key and per address.
 
 use std::{
     collections::HashMap,
@@ -8,14 +8,8 @@ use std::{
     time::Duration,
 };
 
-use axum::{
-    extract::Request,
-    middleware::Next,
-    response::{IntoResponse, Response},
-};
 use control::ports::Clock;
-use domain::{ids::ApiKeyId, limits::BODY_MAX_BYTES};
-use http::header;
+use domain::ids::ApiKeyId;
 use wire::error::Code;
 
 use super::problem::Problem;
@@ -126,19 +120,4 @@ pub fn too_large() -> Problem {
         Code::PayloadTooLarge,
         "The request's body is over 1 MiB. Send less.",
     )
-}
-
-/// The layer that bounds bodies: refused at once where the length is announced, cut off while reading where it is not.
-pub async fn bound_body(request: Request, next: Next) -> Response {
-    let announced = request
-        .headers()
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|text| text.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > BODY_MAX_BYTES as u64) {
-        return too_large().into_response();
-    }
-    let request = request
-        .map(|body| axum::body::Body::new(http_body_util::Limited::new(body, BODY_MAX_BYTES)));
-    next.run(request).await
 }

@@ -1,5 +1,6 @@
 //! The HTTP doors: one router for the console, both API trees and the probes.
 
+pub mod bodies;
 pub mod cached;
 pub mod console_routes;
 pub mod door;
@@ -131,7 +132,7 @@ pub fn router(state: AppState) -> Router {
         .merge(console_routes::files(&state))
         .merge(rest::routes(&state))
         .merge(probes)
-        .layer(middleware::from_fn(limits::bound_body))
+        .layer(middleware::from_fn(bodies::bound))
         .layer(CompressionLayer::new())
         .layer(middleware::from_fn(security::security_headers))
         .layer(CatchPanicLayer::custom(problem::from_panic))

@@ -26,7 +26,7 @@ pub struct Doors {
     pub admin: String,
     pub developer: String,
     pub user: String,
-    router: Router,
+    pub router: Router,
     _site: tempfile::TempDir,
 }
 

@@ -30,7 +30,7 @@ impl Bed {
     }
 
     pub async fn postgres() -> Self {
-        let url = postgres::fresh_database().await;
+        let url = postgres::fresh_database();
         Self {
             db: store::open(&url, MIGRATE).await.unwrap(),
             url,

@@ -17,8 +17,6 @@ use std::{
     },
 };
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
-
 /// URL of the server's maintenance database; keeps the process that stops a temporary server.
 struct Server {
     url: String,
@@ -26,7 +24,7 @@ struct Server {
 }
 
 /// A new, empty database; its URL.
-pub async fn fresh_database() -> String {
+pub fn fresh_database() -> String {
     static SERVER: OnceLock<Server> = OnceLock::new();
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let server = SERVER.get_or_init(|| match std::env::var("GROUNDWORK_TEST_POSTGRES") {
@@ -41,13 +39,13 @@ pub async fn fresh_database() -> String {
         std::process::id(),
         NUMBER.fetch_add(1, Ordering::Relaxed)
     );
-    let mut connection = PgConnection::connect(&server.url)
-        .await
-        .expect("the PostgreSQL server of the tests must answer");
-    sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}")))
-        .execute(&mut connection)
-        .await
-        .expect("the tests must be allowed to create databases");
+    let psql = programs().map_or_else(|| PathBuf::from("psql"), |bin| bin.join("psql"));
+    succeed(
+        Command::new(psql)
+            .args(["--no-psqlrc", "--quiet", "--dbname", &server.url])
+            .args(["--command", &format!("CREATE DATABASE {name}")])
+            .stdin(Stdio::null()),
+    );
     with_database(&server.url, &name)
 }
 

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Property-based requests against a live server: the reference's document restricted to our operations, and our own.
+
+Finds answers that the document does not know, answers of 5xx, and requests that were accepted although the document
+forbids them. What is tried is the same in every run (fixed seed), within a limit of time.
+
+    run.py TARGET_DIRECTORY [SECONDS]
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+PACKAGE, MEMBER = "labelbox-recursion-sdk==0.1.0", "recursion_sdk/_generated/openapi.json"
+TREE = "/managed-agents/v1"
+here = pathlib.Path(__file__).resolve().parent
+target = pathlib.Path(sys.argv[1]).resolve()
+seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 75
+
+
+def run(args, **kwargs):
+    done = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, args))} failed:\n{done.stdout}")
+    return done.stdout
+
+
+def tool():
+    """The fuzzer, in a directory of its own under the target directory."""
+    wanted = (here / "requirements.txt").read_text()
+    place = target / "tools" / "fuzz"
+    stamp = place / "installed.txt"
+    if not stamp.is_file() or stamp.read_text() != wanted:
+        run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade",
+             "--target", place, "--requirement", here / "requirements.txt"])
+        stamp.write_text(wanted)
+    return place
+
+
+def contract():
+    """The reference's document with our operations alone; beside the one that the conformance test fetches."""
+    given = os.environ.get("GROUNDWORK_TEST_CONTRACT")
+    place = target / "tmp" / "reference-contract-0.1.0"
+    file = pathlib.Path(given) if given else place / MEMBER
+    if not file.is_file():
+        place.mkdir(parents=True, exist_ok=True)
+        run([sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
+             "--only-binary=:all:", "--python-version", "3.13", PACKAGE], cwd=place)
+        run([sys.executable, "-m", "zipfile", "--extract", next(place.glob("*.whl")), place])
+    document = json.loads(file.read_text())
+    ours = re.compile(TREE + "/(sandbox-providers|environment-templates|environments(/.*)?)$")
+    document["paths"] = {path: item for path, item in document["paths"].items() if ours.match(path)}
+    # Ours may be left out: then it is the catalog's default (docs/api.md).
+    document["components"]["schemas"]["CreateEnvironmentRequest"]["required"].remove("provider")
+    return document
+
+
+class Server:
+    """`groundwork serve` without a worker, on a data directory of its own, with an admin's key."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        (directory / "site" / "pkg").mkdir(parents=True)
+        limits = "".join(f"{name} = 100000\n" for name in
+                         ("key_per_second", "key_burst", "address_per_second", "address_burst"))
+        (directory / "groundwork.toml").write_text(f"site = '{directory}/site'\n[rate_limit]\n{limits}")
+        self.binary = target / "debug" / "groundwork"
+        self.env = {"PATH": os.environ["PATH"], "GROUNDWORK_CONFIG": f"{directory}/groundwork.toml",
+                    "GROUNDWORK_DATA": f"{directory}/data", "GROUNDWORK_LOG": "info"}
+        member = ["--email", "admin@example.com", "--role", "admin"]
+        run([self.binary, "admin", "create-member", *member], env=self.env)
+        self.key = run([self.binary, "admin", "create-api-key", *member], env=self.env).strip()
+
+    def __enter__(self):
+        self.log = open(self.directory / "log", "w")
+        self.process = subprocess.Popen([self.binary, "serve", "--no-worker", "--listen", "127.0.0.1:0"], env=self.env,
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.url = self.process.stdout.readline().strip().removeprefix("Groundwork is at ")
+        if not self.url.startswith("http"):
+            sys.exit((self.directory / "log").read_text())
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(20)
+
+    def call(self, method, path, body=None, **headers):
+        request = urllib.request.Request(self.url + path, method=method, data=body and json.dumps(body).encode(),
+                                         headers={"Authorization": f"Bearer {self.key}",
+                                                  "Content-Type": "application/json", **headers})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+
+
+def fuzz(place, directory, server, name, document, limit, settings=""):
+    """One run; its summary."""
+    directory = directory / name.replace(" ", "-")
+    directory.mkdir()
+    (directory / "document.json").write_text(json.dumps(document))
+    (directory / "schemathesis.toml").write_text(settings)
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(place), "HOME": str(directory), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-m", "schemathesis.cli", "run", "document.json", "--url", server.url,
+         "--header", f"Authorization: Bearer {server.key}", "--generation-deterministic", "--max-time", str(limit),
+         "--max-examples", "30", "--no-shrink", "--continue-on-failure", "--request-timeout", "20",
+         # The documents cannot say all that the rules say (no machine of such a size, a runtime that is not there), so
+         # that a refusal of a request that fits the document is no fault.
+         "--exclude-checks", "positive_data_acceptance", "--warnings", "off"],
+        cwd=directory, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    cases = re.search(r"(\d+) generated", done.stdout)
+    if done.returncode or not cases:
+        print(done.stdout)
+        sys.exit(f"schemathesis with {name}: failed")
+    found = re.search(r"Tested: *(\d+)", done.stdout)
+    return f"schemathesis with {name}: {found[1] if found else '?'} operations, {cases[1]} requests, nothing found"
+
+
+def with_a_run(server):
+    """Settings that name an environment with a script and its run: chance seldom makes both."""
+    environment = server.call("POST", f"{TREE}/environments", {"name": "fuzzed", "setup": {"script": "true\n"}})
+    environment = environment["environment_id"]
+    run_id = server.call("POST", f"{TREE}/environments/{environment}/setup-runs",
+                         **{"Idempotency-Key": "fuzzed"})["setup_run_id"]
+    return (f'[[operations]]\ninclude-path-regex = "/setup-runs"\n'
+            f'parameters = {{ "path.environmentId" = "{environment}", "path.setupRunId" = "{run_id}" }}\n')
+
+
+def own_document(server):
+    try:
+        return server.call("GET", "/openapi.json")
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            return None
+        raise
+
+
+def main():
+    place, document = tool(), contract()
+    with tempfile.TemporaryDirectory(prefix="groundwork-fuzz-") as directory:
+        directory = pathlib.Path(directory)
+        with Server(directory) as server:
+            own = own_document(server)
+            share = seconds // 3 if own else seconds // 2
+            lines = [fuzz(place, directory, server, "the reference's document", document, share)]
+            runs = dict(document, paths={path: item for path, item in document["paths"].items() if "/setup-runs" in path})
+            lines.append(fuzz(place, directory, server, "the reference's setup runs", runs, share, with_a_run(server)))
+            if own:
+                lines.append(fuzz(place, directory, server, "our own document", own, share))
+        if '"level":"ERROR"' in (directory / "log").read_text():
+            sys.exit("The server logged an error:\n" + "\n".join(
+                line for line in (directory / "log").read_text().splitlines() if '"level":"ERROR"' in line))
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    started = time.monotonic()
+    main()
+    print(f"schemathesis: {time.monotonic() - started:.0f} s", file=sys.stderr)
