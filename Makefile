@@ -33,6 +33,11 @@ dev: ## rebuild and restart on every change (debug build)
 bench: ## measure what docs/benchmarks.md lists
 	@scripts/bench.sh
 
+.PHONY: test-load
+test-load: ## 64 clients at once for two minutes on both databases, and the rules checked against what they saw
+	@scripts/deps.sh build run test
+	@GROUNDWORK_LOAD_SECONDS=120 cargo test -q -p server --test conformance load:: -- --test-threads 1
+
 .PHONY: fmt
 fmt: ## format
 	@cargo fmt --all

@@ -159,7 +159,6 @@ impl Control {
         maker: &ReceiptMaker,
     ) -> Result<Environment> {
         let sensitive = patch.changes_access_or_compute(&saved.definition);
-        let mut races_with_edits = 0;
         for _ in 0..RACES_MAX {
             let definition = patch.apply(&saved.definition, &self.0.catalog)?;
             let (written, answer) = self
@@ -176,8 +175,7 @@ impl Control {
             if saved.revision == revision {
                 continue;
             }
-            races_with_edits += 1;
-            if sensitive || races_with_edits > 1 {
+            if sensitive {
                 return Err(Error::revision_conflict(Vec::new()));
             }
         }

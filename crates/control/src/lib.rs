@@ -49,8 +49,9 @@ use passwords::Passwords;
 use ports::{Clock, Doorbell, Ids, Store};
 use throttle::Throttle;
 
-/// How often a compare-and-set is tried again when somebody was faster.
-pub(crate) const RACES_MAX: usize = 8;
+/// How often a compare-and-set is tried again when somebody was faster. Each time somebody else got on, so that this many
+/// calls at once on one row all succeed.
+pub(crate) const RACES_MAX: usize = 64;
 
 /// What [`Control`] is built from.
 pub struct Parts {

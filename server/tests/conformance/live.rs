@@ -63,15 +63,20 @@ impl Live {
         });
         Self {
             doors,
-            wire: Wire {
-                address,
-                client: Client::builder(TokioExecutor::new()).build_http(),
-            },
+            wire: Wire::to(address),
         }
     }
 }
 
 impl Wire {
+    /// To a server that somebody else started.
+    pub fn to(address: SocketAddr) -> Self {
+        Self {
+            address,
+            client: Client::builder(TokioExecutor::new()).build_http(),
+        }
+    }
+
     pub fn call(&self, method: Method, path: &str) -> Sent {
         Sent {
             wire: self.clone(),
@@ -110,14 +115,27 @@ impl Sent {
         self
     }
     pub async fn send(self) -> Answer {
+        let wanted = format!("{:?}", self.request.uri_ref());
+        let answer = self.attempt().await;
+        answer.unwrap_or_else(|| panic!("no answer from {wanted}"))
+    }
+    /// The body of a stream, to be read as it comes.
+    #[allow(dead_code)]
+    pub async fn open(self) -> Body {
         let request = self.request.body(Full::new(self.body)).unwrap();
         let answer = self.wire.client.request(request).await.unwrap();
-        let (parts, body) = answer.into_parts();
-        let bytes = Body::new(body).collect().await.unwrap().to_bytes();
-        Answer {
+        assert_eq!(answer.status(), 200);
+        Body::new(answer.into_body())
+    }
+    /// None when the connection broke.
+    pub async fn attempt(self) -> Option<Answer> {
+        let request = self.request.body(Full::new(self.body)).unwrap();
+        let (parts, body) = self.wire.client.request(request).await.ok()?.into_parts();
+        let bytes = Body::new(body).collect().await.ok()?.to_bytes();
+        Some(Answer {
             status: parts.status,
             headers: parts.headers,
             text: String::from_utf8_lossy(&bytes).into_owned(),
-        }
+        })
     }
 }

@@ -1,17 +1,23 @@
 //! The API from outside, on both databases: every answer of `/managed-agents/v1` against the reference's contract, the
-//! guide's table of errors, and what many clients at once do.
+//! guide's table of errors, keyed requests while the program is killed, and what many clients at once do.
 
 #![allow(
     clippy::unwrap_used,
     reason = "a helper that cannot go on ends the test"
 )]
 
+mod crash;
+#[path = "../api/described.rs"]
+mod described;
 mod document;
 mod drive;
+mod error_table;
 mod live;
+mod load;
+mod load_rules;
 mod operations;
+mod place;
 #[path = "../../../crates/store/tests/common/postgres.rs"]
-#[allow(dead_code, reason = "shared with the store's tests")]
 mod postgres;
 mod report;
 #[path = "../api/support.rs"]

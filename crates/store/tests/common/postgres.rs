@@ -1,6 +1,8 @@
 //! A PostgreSQL server for the tests: the one that `GROUNDWORK_TEST_POSTGRES` names (a URL with the right to create
 //! databases), or else a temporary one of this test process, gone when the process is.
 
+#![allow(dead_code, reason = "shared by several test programs")]
+
 use std::{
     fs,
     io::ErrorKind,
@@ -10,7 +12,7 @@ use std::{
         process::CommandExt,
     },
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     sync::{
         OnceLock,
         atomic::{AtomicU32, Ordering},
@@ -39,14 +41,20 @@ pub fn fresh_database() -> String {
         std::process::id(),
         NUMBER.fetch_add(1, Ordering::Relaxed)
     );
+    query(&server.url, &format!("CREATE DATABASE {name}"));
+    with_database(&server.url, &name)
+}
+
+/// Runs a statement from outside; what it printed.
+pub fn query(url: &str, sql: &str) -> String {
     let psql = programs().map_or_else(|| PathBuf::from("psql"), |bin| bin.join("psql"));
-    succeed(
+    let output = succeed(
         Command::new(psql)
-            .args(["--no-psqlrc", "--quiet", "--dbname", &server.url])
-            .args(["--command", &format!("CREATE DATABASE {name}")])
+            .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"])
+            .args(["--dbname", url, "--command", sql])
             .stdin(Stdio::null()),
     );
-    with_database(&server.url, &name)
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// The URL with another database.
@@ -178,11 +186,12 @@ fn unprivileged() -> Option<(u32, u32)> {
     )
 }
 
-fn succeed(command: &mut Command) {
+fn succeed(command: &mut Command) -> Output {
     let output = command.output().unwrap();
     assert!(
         output.status.success(),
         "{command:?} failed: {}",
         String::from_utf8_lossy(&output.stderr)
     );
+    output
 }
