@@ -3,12 +3,12 @@
 use leptos::prelude::*;
 use leptos_meta::{Title, provide_meta_context};
 use leptos_router::{
-    SsrMode,
+    Lazy, SsrMode,
     components::{ParentRoute, Route, Router, Routes},
     path,
 };
 
-use crate::pages;
+use crate::pages::{self, lazy};
 
 /// The document around every page.
 #[cfg(feature = "ssr")]
@@ -54,21 +54,22 @@ pub fn App() -> impl IntoView {
         <Title text="Groundwork" />
         <Router>
             <Routes fallback=pages::NotFound>
-                <Route path=path!("/setup") view=pages::SetUpPage ssr=SsrMode::Async />
-                <Route path=path!("/sign-in") view=pages::SignInPage ssr=SsrMode::Async />
-                <Route path=path!("/invite/:token") view=pages::InvitePage ssr=SsrMode::Async />
+                <Route path=path!("/setup") view={Lazy::<lazy::SetUpRoute>::new()} ssr=SsrMode::Async />
+                <Route path=path!("/sign-in") view={Lazy::<lazy::SignInRoute>::new()} ssr=SsrMode::Async />
+                <Route path=path!("/invite/:token") view={Lazy::<lazy::InviteRoute>::new()} ssr=SsrMode::Async />
                 <ParentRoute path=path!("") view=pages::Console ssr=SsrMode::Async>
                     <Route path=path!("/") view=pages::Home ssr=SsrMode::Async />
                     <Route path=path!("/environments") view=pages::EnvironmentsPage ssr=SsrMode::Async />
-                    <Route path=path!("/environments/new") view=pages::NewEnvironmentPage ssr=SsrMode::Async />
-                    <Route path=path!("/environments/:id") view=pages::EnvironmentPage ssr=SsrMode::Async />
-                    <Route path=path!("/environments/:id/delete") view=pages::DeletePage ssr=SsrMode::Async />
-                    <Route path=path!("/environments/:id/runs/:run") view=pages::RunPage ssr=SsrMode::Async />
-                    <Route path=path!("/account") view=pages::AccountPage ssr=SsrMode::Async />
-                    <Route path=path!("/members") view=pages::MembersPage ssr=SsrMode::Async />
-                    <Route path=path!("/api-keys") view=pages::KeysPage ssr=SsrMode::Async />
-                    <Route path=path!("/workers") view=pages::WorkersPage ssr=SsrMode::Async />
-                    <Route path=path!("/audit") view=pages::AuditPage ssr=SsrMode::Async />
+                    <Route path=path!("/environments/new") view={Lazy::<lazy::NewEnvironmentRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/environments/:id") view={Lazy::<lazy::EnvironmentRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/environments/:id/history") view={Lazy::<lazy::HistoryRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/environments/:id/delete") view={Lazy::<lazy::DeleteRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/environments/:id/runs/:run") view={Lazy::<lazy::RunRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/account") view={Lazy::<lazy::AccountRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/members") view={Lazy::<lazy::MembersRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/api-keys") view={Lazy::<lazy::KeysRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/workers") view={Lazy::<lazy::WorkersRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/audit") view={Lazy::<lazy::AuditRoute>::new()} ssr=SsrMode::Async />
                 </ParentRoute>
             </Routes>
         </Router>

@@ -40,6 +40,44 @@ pub mod signing;
 #[cfg(feature = "ssr")]
 pub mod door;
 
+/// What a page is rendered from: loaded on the server before the page is sent, and sent along with it.
+pub type PageData<T> = Resource<T, PageJson>;
+
+/// [`PageData`] that is loaded again whenever what `source` reads changes.
+pub fn page_data<S, T, Fut>(
+    source: impl Fn() -> S + Send + Sync + 'static,
+    load: impl Fn(S) -> Fut + Send + Sync + 'static,
+) -> PageData<T>
+where
+    S: PartialEq + Clone + Send + Sync + 'static,
+    T: Serialize + serde::de::DeserializeOwned + Send + Sync + 'static,
+    Fut: Future<Output = T> + Send + 'static,
+{
+    Resource::new_with_options(source, load, true)
+}
+
+/// JSON that is read as server functions read theirs, from bytes: so the browser is sent one reader of each type, not two.
+#[derive(Debug, Clone, Copy)]
+pub struct PageJson;
+
+impl<T: Serialize> codee::Encoder<T> for PageJson {
+    type Error = serde_json::Error;
+    type Encoded = String;
+
+    fn encode(value: &T) -> Result<String, Self::Error> {
+        serde_json::to_string(value)
+    }
+}
+
+impl<T: serde::de::DeserializeOwned> codee::Decoder<T> for PageJson {
+    type Error = serde_json::Error;
+    type Encoded = str;
+
+    fn decode(text: &str) -> Result<T, Self::Error> {
+        serde_json::from_slice(text.as_bytes())
+    }
+}
+
 /// What a server function refuses with: the same flat error as the REST API, or the browser's news that no answer came.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AppError(pub ApiError);

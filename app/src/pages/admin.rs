@@ -5,7 +5,10 @@ use leptos_router::hooks::use_query_map;
 use wire::console::{AuditItem, WorkerItem};
 
 use crate::{
-    api::admin::{load_audit, load_workers},
+    api::{
+        admin::{load_audit, load_workers},
+        page_data,
+    },
     components::{CopyId, Draw, Failure, Icon, Loading, PageHead, Sign, Tone},
     live::now::{Ago, Now, local_text},
 };
@@ -13,7 +16,7 @@ use crate::{
 /// Workers.
 #[component]
 pub fn WorkersPage() -> impl IntoView {
-    let workers = Resource::new_blocking(|| (), |()| load_workers());
+    let workers = page_data(|| (), |()| load_workers());
     view! {
         <Suspense fallback=Loading>
             {move || Suspend::new(async move {
@@ -110,7 +113,7 @@ fn worker_row(worker: WorkerItem) -> impl IntoView {
 pub fn AuditPage() -> impl IntoView {
     let query = use_query_map();
     let before = Memo::new(move |_| query.read().get("before").and_then(|id| id.parse().ok()));
-    let page = Resource::new_blocking(move || before.get(), load_audit);
+    let page = page_data(move || before.get(), load_audit);
     view! {
         <Transition fallback=Loading>
             {move || Suspend::new(async move {

@@ -5,12 +5,13 @@ use leptos_router::{
     components::{Outlet, Redirect},
     hooks::{use_location, use_navigate},
 };
+use server_fn::ServerFn as _;
 use wasm_bindgen::JsCast as _;
 use wire::error::Code;
 
 use crate::{
     api::{
-        AppError,
+        AppError, PageData, page_data,
         signing::{ChooseTheme, Frame, SignOut, load_frame},
     },
     components::{Dialog, Draw, Failure, Icon},
@@ -20,12 +21,12 @@ use crate::{
 
 /// Who looks, for pages that want to know.
 #[derive(Clone, Copy)]
-pub struct FrameData(pub Resource<Result<Frame, AppError>>);
+pub struct FrameData(pub PageData<Result<Frame, AppError>>);
 
 /// The frame.
 #[component]
 pub fn Console() -> impl IntoView {
-    let frame = Resource::new_blocking(|| (), |()| load_frame());
+    let frame = page_data(|| (), |()| load_frame());
     provide_context(FrameData(frame));
     let shortcuts = RwSignal::new(false);
     listen_to_keys(shortcuts);
@@ -129,13 +130,13 @@ fn Sidebar(frame: Frame, shortcuts: RwSignal<bool>) -> impl IntoView {
 
 #[component]
 fn SignOutButton() -> impl IntoView {
-    let action = ServerAction::<SignOut>::new();
+    // A plain form: the whole page goes, and with it whatever it knew.
     view! {
-        <ActionForm action>
+        <form method="post" action=SignOut::url()>
             <button type="submit" class="button button-ghost button-icon" aria-label="Sign out" title="Sign out">
                 <Draw icon=Icon::LogOut />
             </button>
-        </ActionForm>
+        </form>
     }
 }
 
@@ -164,7 +165,6 @@ fn Item(path: &'static str, icon: Icon, label: &'static str) -> impl IntoView {
 
 #[component]
 fn ThemeSwitch() -> impl IntoView {
-    let action = ServerAction::<ChooseTheme>::new();
     let choice = |theme: Theme, icon: Icon, label: &'static str| {
         view! {
             <button
@@ -184,12 +184,12 @@ fn ThemeSwitch() -> impl IntoView {
         }
     };
     view! {
-        <ActionForm action>
+        <form method="post" action=ChooseTheme::url()>
             <div class="flex" role="group" aria-label="Colour scheme">
                 {choice(Theme::System, Icon::Monitor, "As the system")}
                 {choice(Theme::Light, Icon::Sun, "Light")} {choice(Theme::Dark, Icon::Moon, "Dark")}
             </div>
-        </ActionForm>
+        </form>
     }
     .into_any()
 }

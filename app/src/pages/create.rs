@@ -6,7 +6,7 @@ use wire::error::Code;
 
 use crate::{
     api::{
-        AppError,
+        AppError, page_data,
         environments::{CreateEnvironment, CreatePage, load_new_environment},
     },
     components::{Errors, Failure, Loading, PageHead, Submit},
@@ -27,7 +27,7 @@ pub fn NewEnvironmentPage() -> impl IntoView {
         let query = query.read();
         (query.get("template"), query.get("from"))
     });
-    let page = Resource::new_blocking(
+    let page = page_data(
         move || start.get(),
         |(template, from)| load_new_environment(template, from),
     );

@@ -10,7 +10,7 @@ use wire::error::Code;
 
 use crate::{
     api::{
-        AppError,
+        AppError, page_data,
         environments::{DeleteEnvironment, load_environment},
     },
     components::{Alert, Failure, Loading, PageHead, Submit, Tone},
@@ -27,7 +27,7 @@ pub fn DeletePage() -> impl IntoView {
             .get("id")
             .and_then(|id| id.parse::<EnvironmentId>().ok())
     });
-    let page = Resource::new_blocking(
+    let page = page_data(
         move || id.get(),
         |id| async move {
             match id {

@@ -7,7 +7,7 @@ use wire::error::Code;
 
 use crate::{
     api::{
-        AppError,
+        AppError, page_data,
         environments::{EditPage, SaveEnvironment, load_environment},
     },
     components::{
@@ -37,7 +37,7 @@ pub fn EnvironmentPage() -> impl IntoView {
             .get("id")
             .and_then(|id| id.parse::<EnvironmentId>().ok())
     });
-    let page = Resource::new_blocking(
+    let page = page_data(
         move || id.get(),
         |id| async move {
             match id {

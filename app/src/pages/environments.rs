@@ -9,10 +9,12 @@ use leptos_router::{
     NavigateOptions,
     hooks::{use_navigate, use_query_map},
 };
+use server_fn::ServerFn as _;
 use wire::console::{EnvironmentItem, Sort, SortBy, TableNews};
 
 use crate::{
     api::{
+        page_data,
         environments::{TablePage, load_environments},
         setup_runs::TestSetup,
     },
@@ -33,7 +35,7 @@ pub fn EnvironmentsPage() -> impl IntoView {
         let query = query.read();
         read_sort(query.get_str("sort"), query.get_str("order"))
     });
-    let table = Resource::new_blocking(
+    let table = page_data(
         move || sort.get(),
         |sort| load_environments(String::new(), sort),
     );
@@ -236,6 +238,12 @@ fn Row(
     let testable = item.testable && item.active_setup_run_id.is_none();
     let label = format!("Actions for {}", item.name);
     let for_dialog = item.clone();
+    let key = format!("{key}-{id}");
+    // Sent by hand: an `ActionForm` would bring its reader of forms into the first download.
+    let wish = TestSetup {
+        environment_id: id,
+        key: key.clone(),
+    };
     view! {
         <tr>
             <td class="cell-title max-w-96">
@@ -271,14 +279,21 @@ fn Row(
                                 {testable
                                     .then(|| {
                                         view! {
-                                            <ActionForm action=test>
+                                            <form
+                                                method="post"
+                                                action=TestSetup::url()
+                                                on:submit=move |event| {
+                                                    event.prevent_default();
+                                                    test.dispatch(wish.clone());
+                                                }
+                                            >
                                                 <input type="hidden" name="environment_id" value=id.to_string() />
-                                                <input type="hidden" name="key" value=format!("{key}-{id}") />
+                                                <input type="hidden" name="key" value=key />
                                                 <button type="submit" class="menu-item">
                                                     <Draw icon=Icon::FlaskConical />
                                                     "Test setup"
                                                 </button>
-                                            </ActionForm>
+                                            </form>
                                         }
                                     })}
                                 <hr class="menu-line" />

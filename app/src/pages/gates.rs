@@ -5,7 +5,7 @@ use leptos_router::hooks::{use_params_map, use_query_map};
 
 use crate::{
     api::{
-        AppError,
+        AppError, page_data,
         signing::{AcceptInvitation, SetUp, SignIn, load_invitation, needs_setup},
     },
     components::{
@@ -54,7 +54,7 @@ async fn belongs_here(setup: bool) -> Result<(), AppError> {
 /// First start: the organization and its first admin.
 #[component]
 pub fn SetUpPage() -> impl IntoView {
-    let here = Resource::new_blocking(|| (), |()| belongs_here(true));
+    let here = page_data(|| (), |()| belongs_here(true));
     let query = use_query_map();
     let action = ServerAction::<SetUp>::new();
     let errors = Errors::of(move || action.value().get());
@@ -140,7 +140,7 @@ pub fn NewPassword(
 /// Signing in.
 #[component]
 pub fn SignInPage() -> impl IntoView {
-    let here = Resource::new_blocking(|| (), |()| belongs_here(false));
+    let here = page_data(|| (), |()| belongs_here(false));
     let query = use_query_map();
     let action = ServerAction::<SignIn>::new();
     let errors = Errors::of(move || action.value().get());
@@ -198,7 +198,7 @@ pub fn SignInPage() -> impl IntoView {
 pub fn InvitePage() -> impl IntoView {
     let params = use_params_map();
     let token = move || params.read().get("token").unwrap_or_default();
-    let invitation = Resource::new_blocking(token, load_invitation);
+    let invitation = page_data(token, load_invitation);
     let action = ServerAction::<AcceptInvitation>::new();
     let errors = Errors::of(move || action.value().get());
     provide_context(errors);

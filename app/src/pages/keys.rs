@@ -5,7 +5,10 @@ use leptos::prelude::*;
 use wire::console::ApiKeyItem;
 
 use crate::{
-    api::keys::{CreateKey, KeysPage as KeysData, RevokeKey, load_keys},
+    api::{
+        keys::{CreateKey, KeysPage as KeysData, RevokeKey, load_keys},
+        page_data,
+    },
     components::{
         Alert, Copy, Draw, Errors, Failure, Icon, Loading, PageHead, Select, Submit, TextField,
         Tone,
@@ -34,7 +37,7 @@ pub fn Keys(
 ) -> impl IntoView {
     let create = ServerAction::<CreateKey>::new();
     let revoke = ServerAction::<RevokeKey>::new();
-    let keys = Resource::new_blocking(
+    let keys = page_data(
         move || (create.version().get(), revoke.version().get()),
         move |_| load_keys(everyones),
     );

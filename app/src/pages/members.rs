@@ -5,9 +5,12 @@ use leptos::prelude::*;
 use wire::console::{InvitationItem, MemberItem};
 
 use crate::{
-    api::admin::{
-        ChangeRole, Invite, MembersPage as MembersData, RemoveMember, WithdrawInvitation,
-        load_members,
+    api::{
+        admin::{
+            ChangeRole, Invite, MembersPage as MembersData, RemoveMember, WithdrawInvitation,
+            load_members,
+        },
+        page_data,
     },
     components::{
         Alert, Copy, Errors, Failure, Icon, Loading, PageHead, Select, Submit, TextField, Tone,
@@ -24,7 +27,7 @@ pub fn MembersPage() -> impl IntoView {
     let withdraw = ServerAction::<WithdrawInvitation>::new();
     let change = ServerAction::<ChangeRole>::new();
     let remove = ServerAction::<RemoveMember>::new();
-    let members = Resource::new_blocking(
+    let members = page_data(
         move || {
             (
                 invite.version().get(),

@@ -13,6 +13,7 @@ mod form_size;
 mod gates;
 mod inputs;
 mod keys;
+pub mod lazy;
 mod members;
 mod rules_editor;
 mod run;

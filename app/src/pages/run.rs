@@ -7,7 +7,7 @@ use wire::error::Code;
 
 use crate::{
     api::{
-        AppError,
+        AppError, page_data,
         setup_runs::{RunLogPage, load_run},
     },
     components::{CopyId, Failure, Loading, PageHead},
@@ -38,7 +38,7 @@ pub fn RunPage() -> impl IntoView {
             .and_then(|from| from.parse::<u64>().ok())
             .filter(|from| *from > 0)
     });
-    let page = Resource::new_blocking(
+    let page = page_data(
         move || ids.get(),
         move |ids| async move {
             match ids {

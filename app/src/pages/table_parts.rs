@@ -2,6 +2,7 @@
 
 use leptos::{html, prelude::*};
 use leptos_router::{NavigateOptions, hooks::use_navigate};
+use server_fn::ServerFn as _;
 use wire::{
     console::{EnvironmentItem, Sort, SortBy},
     managed_agents::EnvironmentTemplate,
@@ -160,7 +161,14 @@ pub fn DeleteDialog(
                     .get()
                     .map(|item| {
                         view! {
-                            <ActionForm action>
+                            <form
+                                method="post"
+                                action=DeleteEnvironment::url()
+                                on:submit=move |event| {
+                                    event.prevent_default();
+                                    action.dispatch(DeleteEnvironment { environment_id: item.environment_id });
+                                }
+                            >
                                 <input type="hidden" name="environment_id" value=item.environment_id.to_string() />
                                 <div class="dialog-body">
                                     <p>
@@ -195,7 +203,7 @@ pub fn DeleteDialog(
                                     </button>
                                     <Submit label="Delete" class="button-danger" busy=action.pending() />
                                 </div>
-                            </ActionForm>
+                            </form>
                         }
                     })
             }}

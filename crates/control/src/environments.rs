@@ -453,7 +453,7 @@ impl Control {
 }
 
 /// What saving does to the verdict.
-fn effect(saved: &EnvironmentRow, after: &Definition) -> Option<VerdictEffect> {
+pub(crate) fn effect(saved: &EnvironmentRow, after: &Definition) -> Option<VerdictEffect> {
     match (saved.definition.has_script(), after.has_script()) {
         (true, false) => return Some(VerdictEffect::NothingToVerify),
         (false, true) => return Some(VerdictEffect::NeedsTest),

@@ -16,6 +16,7 @@ mod ending;
 pub mod environments;
 pub mod error;
 pub mod gateway;
+pub mod history;
 pub mod idempotency;
 pub mod images;
 mod leases;

@@ -1,4 +1,4 @@
-//! Which fields differ: from what was verified, and from one saved definition to the next.
+//! Which fields differ from what was verified.
 
 use domain::{
     diff::{self, changed_fields},
@@ -7,22 +7,17 @@ use domain::{
     roles::Action,
 };
 use serde_json::{Value, json};
-use wire::console::{FieldChange, History, Revision, Staleness};
-use wire::managed_agents::Environment;
+use wire::console::{FieldChange, Staleness};
 
 use crate::{
-    Control, Error, OpCtx, Result,
-    idempotency::ReceiptMaker,
+    Control, OpCtx, Result,
     members::Names,
-    ports::{
-        Written,
-        rows::{EnvironmentRow, RevisionRow},
-    },
+    ports::rows::{EnvironmentRow, RevisionRow},
     view::fingerprint_of,
 };
 
 /// A difference of two definitions without who and when.
-fn plain(change: diff::FieldChange) -> FieldChange {
+pub(crate) fn plain(change: diff::FieldChange) -> FieldChange {
     FieldChange {
         field: change.path,
         label: change.label,
@@ -36,7 +31,7 @@ fn plain(change: diff::FieldChange) -> FieldChange {
 }
 
 /// The revision (of a list, newest first) that gave a field the value it has in the newest.
-fn came_with<'a>(revisions: &'a [RevisionRow], path: &str) -> Option<&'a RevisionRow> {
+pub(crate) fn came_with<'a>(revisions: &'a [RevisionRow], path: &str) -> Option<&'a RevisionRow> {
     let newest = revisions.first()?;
     revisions
         .iter()
@@ -104,69 +99,5 @@ impl Control {
             answer.fields.push(field);
         }
         Ok(answer)
-    }
-
-    /// Every saved definition, newest first.
-    pub async fn environment_history(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<History> {
-        let row = self
-            .load_environment(ctx, id, Action::ReadEnvironments)
-            .await?;
-        let rows = self.0.store.revisions(id).await?;
-        let mut names = Names::default();
-        let mut revisions = Vec::with_capacity(rows.len());
-        for (index, saved) in rows.iter().enumerate() {
-            let changes = rows.get(index + 1).map_or_else(Vec::new, |before| {
-                changed_fields(&before.definition, &saved.definition)
-                    .into_iter()
-                    .map(plain)
-                    .collect()
-            });
-            revisions.push(Revision {
-                revision: saved.revision,
-                by: names.of(self, saved.by).await?,
-                by_user_id: saved.by,
-                at: saved.at,
-                changes,
-                current: saved.revision == row.revision,
-            });
-        }
-        Ok(History { revisions })
-    }
-
-    /// Goes back to a saved definition (as a new revision); fields that never change keep their present value. What the
-    /// deployment does not offer any more is refused.
-    pub async fn restore_environment(
-        &self,
-        ctx: &OpCtx,
-        id: EnvironmentId,
-        revision: i64,
-    ) -> Result<Environment> {
-        let saved = self
-            .load_environment(ctx, id, Action::ChangeEnvironments)
-            .await?;
-        let revisions = self.0.store.revisions(id).await?;
-        let wanted = revisions
-            .into_iter()
-            .find(|row| row.revision == revision)
-            .ok_or_else(Error::not_found)?
-            .definition;
-        let mut definition =
-            domain::environment::parse_create(&wanted.to_create_body(), &self.0.catalog)?;
-        definition.provider.clone_from(&saved.definition.provider);
-        definition.image.clone_from(&saved.definition.image);
-        definition.template.clone_from(&saved.definition.template);
-        let (written, answer) = self
-            .write_definition(
-                ctx,
-                &saved,
-                definition,
-                "environment.restore",
-                &ReceiptMaker::none(),
-            )
-            .await?;
-        match written {
-            Written::Done => Ok(answer),
-            Written::Stale => Err(Error::revision_conflict(Vec::new())),
-        }
     }
 }

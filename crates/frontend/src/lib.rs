@@ -5,5 +5,6 @@
 #[wasm_bindgen::prelude::wasm_bindgen]
 pub fn hydrate() {
     console_error_panic_hook::set_once();
-    leptos::mount::hydrate_body(app::App);
+    // Waits for the page's own piece before it takes over what the server rendered.
+    leptos::mount::hydrate_lazy(app::App);
 }

@@ -156,9 +156,20 @@ fn normalise_name(text: &str) -> Option<Cow<'_, str>> {
             Cow::Borrowed(bare)
         });
     }
-    let ascii = idna::domain_to_ascii_cow(text.as_bytes(), idna::AsciiDenyList::URL).ok()?;
+    let ascii = in_ascii(text)?;
     let bare = ascii.strip_suffix('.').unwrap_or(&ascii);
     Some(Cow::Owned(bare.to_owned()))
+}
+
+#[cfg(feature = "idna")]
+fn in_ascii(text: &str) -> Option<Cow<'_, str>> {
+    idna::domain_to_ascii_cow(text.as_bytes(), idna::AsciiDenyList::URL).ok()
+}
+
+/// Without the tables no such name is known; the browser translates names before it asks.
+#[cfg(not(feature = "idna"))]
+const fn in_ascii(_text: &str) -> Option<Cow<'_, str>> {
+    None
 }
 
 /// The form in which hosts are compared: lower case, IDNA in ASCII, no trailing dot, addresses canonical. `None` when the

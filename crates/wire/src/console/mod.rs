@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 
 mod administration;
 mod environments;
+mod history;
 mod runs;
 
 pub use administration::*;
 pub use environments::*;
+pub use history::*;
 pub use runs::*;
 
 /// What the viewer may do: drives what pages offer. The application layer asks the same table again at every call.
