@@ -9,10 +9,12 @@ pub mod components;
 pub mod context;
 pub mod draft;
 pub mod format;
+pub mod lines;
 pub mod links;
 pub mod live;
 pub mod pages;
 mod shell;
+pub mod text;
 pub mod theme;
 mod units;
 

@@ -14,6 +14,16 @@ pub fn environment(id: EnvironmentId) -> String {
     format!("/environments/{id}")
 }
 
+/// What was saved of an environment before.
+pub fn history(id: EnvironmentId) -> String {
+    format!("/environments/{id}/history")
+}
+
+/// What going back to a saved definition would change.
+pub fn compare(id: EnvironmentId, revision: i64) -> String {
+    format!("/environments/{id}/history?compare={revision}")
+}
+
 /// The page that asks before an environment is deleted.
 pub fn delete_environment(id: EnvironmentId) -> String {
     format!("/environments/{id}/delete")

@@ -10,7 +10,7 @@ use wire::{
 };
 
 use super::AppError;
-use crate::draft::Draft;
+use crate::draft::{Draft, Merge};
 
 /// The table's page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,8 @@ pub struct EditPage {
     pub page: EnvironmentPage,
     /// What the form starts with: what is saved, or the inputs of a refused save without scripting.
     pub draft: Draft,
+    /// What others saved while that refused form was open, already merged into it.
+    pub merge: Option<Merge>,
     /// The end of the newest run's log, for readers without scripting and until the live log has loaded.
     pub log_tail: Vec<domain::setup_run::LogLine>,
     /// Idempotency key of the *Test setup* form.
@@ -125,7 +127,7 @@ pub async fn load_new_environment(
     };
     let chosen = template.and_then(|id| page.templates.iter().find(|t| t.id == id).cloned());
     let draft = match (&copied, &chosen, take_draft(&app, NEW_DRAFT).await?) {
-        (_, _, Some(refused)) => refused,
+        (_, _, Some(refused)) => refused.draft,
         (Some(environment), ..) => Draft::copy_of(environment),
         (None, Some(template), None) => Draft::from_template(template),
         (None, None, None) => Draft::blank(),
@@ -150,8 +152,20 @@ pub async fn load_environment(id: EnvironmentId) -> Result<EditPage, AppError> {
         Some(run) => log_part(&app, run, None).await?,
         None => Vec::new(),
     };
+    let (draft, merge) = match refused {
+        None => (Draft::of(&page.environment), None),
+        Some(Kept {
+            draft,
+            base_revision: Some(base),
+        }) if base != page.revision && page.may.change => {
+            let merge = super::history::merged(&app, id, base, &draft).await?;
+            (merge.merged.clone(), Some(merge))
+        }
+        Some(kept) => (kept.draft, None),
+    };
     Ok(EditPage {
-        draft: refused.unwrap_or_else(|| Draft::of(&page.environment)),
+        draft,
+        merge,
         log_tail,
         key: format!("test-{}", app.ctx.request_id),
         now_micros: app.control.clock().now().micros(),
@@ -169,7 +183,7 @@ pub async fn create_environment(
 ) -> Result<Saved, AppError> {
     use super::door;
     let app = door::member()?;
-    let body = keep_on_refusal(&app, NEW_DRAFT, &draft, draft.create_body()).await?;
+    let body = keep_on_refusal(&app, NEW_DRAFT, (&draft, None), draft.create_body()).await?;
     let keyed = door::answer(
         &app.ctx,
         control::Keyed::new(
@@ -186,7 +200,7 @@ pub async fn create_environment(
             .create_environment(&app.ctx, &body, Some(keyed))
             .await,
     );
-    let created = keep_on_refusal(&app, NEW_DRAFT, &draft, created).await?;
+    let created = keep_on_refusal(&app, NEW_DRAFT, (&draft, None), created).await?;
     let saved = test_if_asked(&app, created.value.environment_id, &then, &key).await;
     door::redirect(&saved_path(&saved));
     Ok(saved)
@@ -204,12 +218,13 @@ pub async fn save_environment(
     use super::door;
     let app = door::member()?;
     let name = environment_id.to_string();
-    let body = keep_on_refusal(&app, &name, &draft, draft.update_body()).await?;
+    let kept = (&draft, Some(base_revision));
+    let body = keep_on_refusal(&app, &name, kept, draft.update_body()).await?;
     let saved = app
         .control
         .save_environment_form(&app.ctx, environment_id, base_revision, &body)
         .await;
-    keep_on_refusal(&app, &name, &draft, door::answer(&app.ctx, saved)).await?;
+    keep_on_refusal(&app, &name, kept, door::answer(&app.ctx, saved)).await?;
     let saved = test_if_asked(&app, environment_id, &then, &key).await;
     if door::is_plain_form_post() {
         door::redirect(&saved_path(&saved));
@@ -255,23 +270,35 @@ pub async fn delete_environment(environment_id: EnvironmentId) -> Result<(), App
 #[cfg(feature = "ssr")]
 const NEW_DRAFT: &str = "new";
 
+/// The inputs of a refused form, and what they were made from.
+#[cfg(feature = "ssr")]
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    draft: Draft,
+    base_revision: Option<i64>,
+}
+
 /// Keeps the inputs for the page that a plain form post is led back to.
 #[cfg(feature = "ssr")]
 async fn keep_on_refusal<T>(
     app: &super::door::AppContext,
     name: &str,
-    draft: &Draft,
+    (draft, base_revision): (&Draft, Option<i64>),
     result: Result<T, AppError>,
 ) -> Result<T, AppError> {
     if result.is_err() && super::door::is_plain_form_post() {
-        let text = serde_json::to_string(draft).unwrap_or_default();
+        let kept = Kept {
+            draft: draft.clone(),
+            base_revision,
+        };
+        let text = serde_json::to_string(&kept).unwrap_or_default();
         app.session.put_note(&format!("draft:{name}"), text).await?;
     }
     result
 }
 
 #[cfg(feature = "ssr")]
-async fn take_draft(app: &super::door::AppContext, name: &str) -> Result<Option<Draft>, AppError> {
+async fn take_draft(app: &super::door::AppContext, name: &str) -> Result<Option<Kept>, AppError> {
     let note = app.session.take_note(&format!("draft:{name}")).await?;
     Ok(note.and_then(|text| serde_json::from_str(&text).ok()))
 }

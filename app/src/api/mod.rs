@@ -20,6 +20,11 @@ pub mod environments;
     missing_docs,
     reason = "the server macro makes a field of each argument"
 )]
+pub mod history;
+#[allow(
+    missing_docs,
+    reason = "the server macro makes a field of each argument"
+)]
 pub mod keys;
 #[allow(
     missing_docs,

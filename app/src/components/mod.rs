@@ -2,6 +2,7 @@
 
 pub mod basics;
 pub mod dialog;
+pub mod diff;
 pub mod field;
 pub mod hosts;
 pub mod icons;
@@ -11,6 +12,7 @@ pub mod timings;
 
 pub use basics::{Alert, Copy, CopyId, SetupBadgeView, Sign, Submit, Tone};
 pub use dialog::Dialog;
+pub use diff::{Changes, Difference};
 pub use field::{
     Errors, FieldError, Select, Switch, TextArea, TextField, bind_text, focus_first_error,
 };

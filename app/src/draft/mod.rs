@@ -17,11 +17,13 @@ use crate::{
 };
 
 mod dotenv;
+mod merge;
 mod rules;
 #[cfg(test)]
 mod tests;
 
 pub use dotenv::{parse_dotenv, show_dotenv};
+pub use merge::{Clash, Merge, Taken, merge};
 pub use rules::{RuleLine, parse_rules, show_rules};
 
 /// *Internet access*: every public host.

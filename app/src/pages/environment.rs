@@ -9,9 +9,11 @@ use crate::{
     api::{
         AppError, page_data,
         environments::{EditPage, SaveEnvironment, load_environment},
+        history::{PutBack, merge_environment},
     },
     components::{
         Alert, CopyId, Draw, Errors, Failure, Icon, Loading, PageHead, SetupBadgeView, Submit, Tone,
+        focus_first_error,
     },
     draft::Draft,
     links,
@@ -23,8 +25,10 @@ use crate::{
         },
         form::Fields,
         inputs::Inputs,
+        merging::MergePanel,
         setup_panel::{PanelData, SetupPanel},
     },
+    text::shown,
 };
 
 /// One environment.
@@ -78,6 +82,8 @@ fn Edit(page: EditPage) -> impl IntoView {
     let inputs = Inputs::new(&page.draft);
     let panel = RwSignal::new(panel_data(&page));
     let facts = RwSignal::new(page.page.clone());
+    let merge = RwSignal::new(page.merge.clone());
+    let came_merged = page.merge.is_some();
     let revision = RwSignal::new(page.page.revision);
     let saved = RwSignal::new(Draft::of(&page.page.environment));
     let readonly = !page.page.may.change;
@@ -113,20 +119,42 @@ fn Edit(page: EditPage) -> impl IntoView {
                     inputs.fill(&now_saved);
                     saved.set(now_saved);
                     revision.set(page.page.revision);
+                    merge.set(None);
                     panel.set(panel_data(&page));
                     facts.set(page.page);
                 }
             });
         }
     });
-    let keep_mine = Callback::new(move |()| {
+    // What others saved comes into the form; what was typed stays, and where both changed one thing it is asked.
+    let take_in = Callback::new(move |somebody_else: bool| {
+        let (base, draft) = (revision.get_untracked(), untrack(|| inputs.draft()));
         leptos::task::spawn_local(async move {
-            if let Ok(page) = load_environment(id).await {
-                revision.set(page.page.revision);
-                facts.set(page.page);
-                action.value().set(None);
+            if let Ok(met) = merge_environment(id, base, draft).await {
+                inputs.fill(&met.merged);
+                saved.set(met.theirs.clone());
+                if met.clashes.is_empty() {
+                    revision.set(met.revision);
+                }
+                merge.set((somebody_else || !met.clashes.is_empty()).then_some(met));
+                focus_first_error();
             }
+            reload.run(());
         });
+    });
+    Effect::new(move |_| {
+        let value = action.value().get();
+        if let Some(Err(error)) = value
+            && error.code() == Code::RevisionConflict
+        {
+            take_in.run(true);
+        }
+    });
+    let put_back = ServerAction::<PutBack>::new();
+    Effect::new(move |_| {
+        if matches!(put_back.value().get(), Some(Ok(()))) {
+            take_in.run(false);
+        }
     });
     let query = use_query_map();
     let not_tested = Signal::derive(move || match action.value().get() {
@@ -134,7 +162,7 @@ fn Edit(page: EditPage) -> impl IntoView {
         _ => query.read().get_str("not_tested").map(not_tested_text),
     });
     let just_saved = move || matches!(action.value().get(), Some(Ok(_)));
-    let title = Signal::derive(move || facts.with(|facts| facts.environment.name.clone()));
+    let title = Signal::derive(move || facts.with(|facts| shown(&facts.environment.name)));
     let has_script = Signal::derive(move || inputs.script.with(|script| !script.trim().is_empty()));
     let short_id = page.page.short_id.clone();
     view! {
@@ -144,6 +172,9 @@ fn Edit(page: EditPage) -> impl IntoView {
                     {move || view! { <SetupBadgeView badge=facts.with(|facts| facts.badge) /> }}
                     <span>{move || facts.with(|facts| facts.resources.clone())}</span>
                     <CopyId short=short_id whole=id.to_string() />
+                    <a class="link" href=links::history(id)>
+                        "History"
+                    </a>
                 </span>
             </PageHead>
             {move || {
@@ -157,11 +188,20 @@ fn Edit(page: EditPage) -> impl IntoView {
                         }
                     })
             }}
-            {move || facts.with(|facts| facts.staleness.clone().map(|staleness| view! { <Stale staleness /> }))}
+            {move || {
+                facts
+                    .with(|facts| facts.staleness.clone())
+                    .map(|staleness| {
+                        view! {
+                            <Stale staleness environment_id=id revision may_change=!readonly action=put_back />
+                        }
+                    })
+            }}
             <div class="split">
                 <ActionForm action>
                     <div class="flex flex-col gap-3">
-                        <Refusal error=errors.0 keep_mine />
+                        <Refusal error=errors.0 merges=true />
+                        <MergePanel merge inputs revision came_with_page=came_merged />
                         {readonly
                             .then(|| {
                                 view! {

@@ -9,11 +9,12 @@ use wire::{
 };
 
 use crate::{
-    api::{AppError, environments::check_environment},
-    components::{Alert, Errors, Icon, Submit, Tone, focus_first_error},
+    api::{AppError, environments::check_environment, history::PutBack},
+    components::{Alert, Difference, Errors, Icon, Submit, Tone, focus_first_error},
     draft::Draft,
     live::now::Ago,
     pages::inputs::Inputs,
+    text::shown,
 };
 
 /// *Save and test setup*: only where there is a script; without scripting always, since the page cannot know.
@@ -27,92 +28,56 @@ pub fn TestButton(#[prop(into)] busy: Signal<bool>, has_script: Signal<bool>) ->
     }
 }
 
-/// A refusal above the form: its own text where no single field explains it, else how many fields there are.
+/// A refusal above the form: its own text where no single field explains it, else how many fields there are. That somebody
+/// else saved meanwhile is told by the panel that merges, where there is one.
 #[component]
 pub fn Refusal(
     #[prop(into)] error: Signal<Option<AppError>>,
-    /// What a conflict offers.
+    /// Whether conflicts are told elsewhere.
     #[prop(optional)]
-    keep_mine: Option<Callback<()>>,
+    merges: bool,
 ) -> impl IntoView {
     move || {
-        {
-            error.get().map(|error| {
-            let issues = error.issues();
-            let conflict = error.code() == Code::RevisionConflict;
-            let request = error
-                .request_id()
-                .filter(|_| error.code().status() >= 500)
-                .map(ToOwned::to_owned);
-            view! {
-                <div data-refusal tabindex="-1">
-                <Alert tone=Tone::Bad title="Not saved." urgent=true>
-                    {if issues.is_empty() {
-                        view! { <p>{error.to_string()}</p> }.into_any()
-                    } else {
-                        view! {
-                            <ul class="list-disc pl-4">
-                                {issues
-                                    .into_iter()
-                                    .map(|(path, message)| {
-                                        view! {
-                                            <li>
-                                                <span class="mono">{path}</span>
-                                                ": "
-                                                {message}
-                                            </li>
-                                        }
-                                    })
-                                    .collect_view()}
-                            </ul>
-                        }
-                            .into_any()
-                    }}
-                    {request.map(|id| view! { <p class="text-xs text-ink-3">"Request " {id}</p> })}
-                    {conflict
-                        .then(|| {
-                            view! {
-                                <div class="flex flex-wrap items-center gap-2 mt-2">
-                                    <span class="mono text-xs">{changed_fields(&error)}</span>
-                                    <a class="button button-small" href="" rel="external">
-                                        "Take theirs"
-                                    </a>
-                                    {keep_mine
-                                        .map(|keep| {
-                                            view! {
-                                                <button
-                                                    type="button"
-                                                    class="button button-small"
-                                                    on:click=move |_| keep.run(())
-                                                >
-                                                    "Keep mine"
-                                                </button>
-                                            }
-                                        })}
-                                </div>
-                            }
-                        })}
-                </Alert>
-                </div>
-            }
-        })
-        }
-        .into_any()
+        error
+            .get()
+            .filter(|error| !(merges && error.code() == Code::RevisionConflict))
+            .map(|error| {
+                let issues = error.issues();
+                let request = error
+                    .request_id()
+                    .filter(|_| error.code().status() >= 500)
+                    .map(ToOwned::to_owned);
+                view! {
+                    <div data-refusal tabindex="-1">
+                        <Alert tone=Tone::Bad title="Not saved." urgent=true>
+                            {if issues.is_empty() {
+                                view! { <p>{shown(&error.to_string())}</p> }.into_any()
+                            } else {
+                                view! {
+                                    <ul class="list-disc pl-4">
+                                        {issues
+                                            .into_iter()
+                                            .map(|(path, message)| {
+                                                view! {
+                                                    <li>
+                                                        <span class="mono">{shown(&path)}</span>
+                                                        ": "
+                                                        {shown(&message)}
+                                                    </li>
+                                                }
+                                            })
+                                            .collect_view()}
+                                    </ul>
+                                }
+                                    .into_any()
+                            }}
+                            {request.map(|id| view! { <p class="text-xs text-ink-3">"Request " {id}</p> })}
+                        </Alert>
+                    </div>
+                }
+            })
+            .into_any()
     }
-}
-
-fn changed_fields(error: &AppError) -> String {
-    let fields = error
-        .0
-        .details
-        .get("fields")
-        .and_then(|fields| fields.as_array());
-    fields
-        .into_iter()
-        .flatten()
-        .filter_map(|field| field.as_str())
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 /// Moves the focus to the first refused field.
@@ -201,69 +166,112 @@ pub fn WhatSavingDoes(
         );
     });
     move || {
-        let (tone, text) = match effect.get()? {
-            VerdictEffect::BecomesStale => (
-                Tone::Warn,
-                "Saving makes the verdict stale: sessions cannot start until setup was tested again.",
-            ),
-            VerdictEffect::BecomesCurrent => (
-                Tone::Good,
-                "Saving brings back what was verified: the verdict counts again.",
-            ),
-            VerdictEffect::NeedsTest => (
-                Tone::Warn,
-                "Saving adds a setup script: it must be tested before sessions can start.",
-            ),
-            VerdictEffect::NothingToVerify => (
-                Tone::Info,
-                "Saving removes the setup script: there is nothing to verify, and sessions can start.",
-            ),
-        };
+        let (tone, text) = effect_text(effect.get()?);
         Some(view! { <div role="status"><Alert tone>{text}</Alert></div> })
     }
 }
 
-/// What differs from what was verified.
+/// What a save does to the verdict, in a sentence.
+pub const fn effect_text(effect: VerdictEffect) -> (Tone, &'static str) {
+    match effect {
+        VerdictEffect::BecomesStale => (
+            Tone::Warn,
+            "Saving makes the verdict stale: sessions cannot start until setup was tested again.",
+        ),
+        VerdictEffect::BecomesCurrent => (
+            Tone::Good,
+            "Saving brings back what was verified: the verdict counts again.",
+        ),
+        VerdictEffect::NeedsTest => (
+            Tone::Warn,
+            "Saving adds a setup script: it must be tested before sessions can start.",
+        ),
+        VerdictEffect::NothingToVerify => (
+            Tone::Info,
+            "Saving removes the setup script: there is nothing to verify, and sessions can start.",
+        ),
+    }
+}
+
+/// What differs from what was verified: old, new, who, when, and the way back.
 #[component]
-pub fn Stale(staleness: Staleness) -> impl IntoView {
+pub fn Stale(
+    staleness: Staleness,
+    environment_id: EnvironmentId,
+    /// The revision that the reader sees.
+    revision: RwSignal<i64>,
+    may_change: bool,
+    /// Puts values back.
+    action: ServerAction<PutBack>,
+) -> impl IntoView {
     let verified_at = staleness.verified_at;
+    // The runtime and the runner image are not the reader's to set.
+    let can = move |field: &str| may_change && !matches!(field, "provider" | "image");
+    let several = staleness.fields.iter().filter(|change| can(&change.field)).count() > 1;
+    let error = Signal::derive(move || action.value().get().and_then(Result::err));
     view! {
         <Alert tone=Tone::Warn title="The verdict is about an earlier configuration.">
             <p>
                 "Sessions cannot start until setup was tested again" {verified_at.map(|at| view! { " (last tested " <Ago at /> ")" })} "."
             </p>
-            <ul class="mt-1.5 flex flex-col gap-1">
-                {staleness
-                    .fields
-                    .into_iter()
-                    .map(|change| {
-                        let who = change.by.map(|by| format!(", by {by}")).unwrap_or_default();
-                        let lines = change.field == "setup.script" || change.before.contains('\n');
+            {move || {
+                error
+                    .get()
+                    .map(|error| view! { <p class="text-bad" role="alert">"Not put back: " {shown(&error.to_string())}</p> })
+            }}
+            <ActionForm action>
+                <input type="hidden" name="environment_id" value=environment_id.to_string() />
+                <input type="hidden" name="seen" value=move || revision.get() />
+                <ul class="changes mt-2">
+                    {staleness
+                        .fields
+                        .into_iter()
+                        .map(|change| {
+                            let who = change.by.map(|by| format!("by {}", shown(&by))).unwrap_or_default();
+                            let back = can(&change.field)
+                                .then(|| {
+                                    view! {
+                                        <button
+                                            type="submit"
+                                            class="button button-small"
+                                            name="field"
+                                            value=change.field.clone()
+                                            disabled=move || action.pending().get()
+                                        >
+                                            "Put it back"
+                                            <span class="visually-hidden">": " {change.label.clone()}</span>
+                                        </button>
+                                    }
+                                });
+                            view! {
+                                <li>
+                                    <span class="changes-label">{shown(&change.label)}</span>
+                                    <Difference label=change.label before=change.before after=change.after />
+                                    <span class="flex flex-wrap items-center gap-2 text-xs text-ink-2">
+                                        <span>{who} {change.at.map(|at| view! { ", " <Ago at /> })}</span>
+                                        {back}
+                                    </span>
+                                </li>
+                            }
+                        })
+                        .collect_view()}
+                </ul>
+                {several
+                    .then(|| {
                         view! {
-                            <li class="break-words">
-                                <span class="font-medium">{change.label}</span>
-                                {if lines {
-                                    " was changed".to_owned()
-                                } else {
-                                    format!(": {} → {}", short(&change.before), short(&change.after))
-                                }}
-                                <span class="text-ink-3">{who} {change.at.map(|at| view! { ", " <Ago at /> })}</span>
-                            </li>
+                            <button
+                                type="submit"
+                                class="button button-small mt-3"
+                                disabled=move || action.pending().get()
+                            >
+                                "Put everything back"
+                            </button>
                         }
-                    })
-                    .collect_view()}
-            </ul>
+                    })}
+            </ActionForm>
         </Alert>
     }
     .into_any()
-}
-
-fn short(text: &str) -> String {
-    match text.char_indices().nth(80) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None if text.is_empty() => "none".to_owned(),
-        None => text.to_owned(),
-    }
 }
 
 /// What is to know beside the form.

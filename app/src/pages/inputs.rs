@@ -21,6 +21,13 @@ macro_rules! inputs {
                     self.$field.set(draft.$field.clone());
                 })*
             }
+            /// Sets one input by its name in [`Draft`]; other names do nothing.
+            pub fn set(self, name: &str, value: &str) {
+                match name {
+                    $(stringify!($field) => self.$field.set(value.to_owned()),)*
+                    _ => {}
+                }
+            }
             /// What the form holds now.
             pub fn draft(self) -> Draft {
                 Draft { $($field: self.$field.get(),)* }
