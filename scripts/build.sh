@@ -12,11 +12,14 @@ fi
 say "building Groundwork (release; some minutes the first time)"
 export LEPTOS_TAILWIND_VERSION="" RUSTFLAGS=""
 unset LEPTOS_TAILWIND_VERSION RUSTFLAGS
-cargo leptos build --release >&2
+# Pages as pieces: the browser fetches those around an environment, of administration and of signing in when they are wanted.
+cargo leptos build --release --split --lib-features split >&2
 site=$target/site
 [ -d "$site" ] || site=$root/target/site
 rm -rf "$target/release/site"
 cp -r "$site" "$target/release/site"
+# Descriptions for compilers; no browser reads them.
+find "$target/release/site/pkg" -name '*.d.ts' -delete -o -name '*.d.*.ts' -delete
 # Compressed once here, so that no request compresses again.
 find "$target/release/site" -type f \( -name '*.wasm' -o -name '*.js' -o -name '*.css' -o -name '*.svg' -o -name '*.txt' \) -print0 |
   xargs -0 -r -n 8 -P 2 sh -c 'for f; do brotli -kf -q 11 "$f" && gzip -kf9 "$f"; done' sh

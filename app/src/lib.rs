@@ -9,6 +9,7 @@ pub mod components;
 pub mod context;
 pub mod draft;
 pub mod format;
+mod hosts;
 pub mod lines;
 pub mod links;
 pub mod live;

@@ -28,7 +28,9 @@ pub fn visible(text: &str) -> Cow<'_, str> {
         let joins = matches!(c, '\u{200c}' | '\u{200d}')
             && !before.is_ascii()
             && !is_hidden(before)
-            && chars.peek().is_some_and(|next| !next.is_ascii() && !is_hidden(*next));
+            && chars
+                .peek()
+                .is_some_and(|next| !next.is_ascii() && !is_hidden(*next));
         if is_hidden(c) && !joins {
             // Writing to a String cannot fail.
             let _ = write!(out, "⟨U+{:04X}⟩", u32::from(c));

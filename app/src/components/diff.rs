@@ -40,36 +40,30 @@ pub fn Difference(
             let text = shown(&line.text);
             match line.kind {
                 Kind::LeftOut => view! { <div class="diff-gap">{text}</div> }.into_any(),
-                Kind::Same => {
-                    view! {
-                        <div class="diff-line">
-                            <span class="diff-number" aria-hidden="true">{number}</span>
-                            <span class="diff-sign" aria-hidden="true">" "</span>
-                            <span class="diff-text">{text}</span>
-                        </div>
-                    }
-                        .into_any()
+                Kind::Same => view! {
+                    <div class="diff-line">
+                        <span class="diff-number" aria-hidden="true">{number}</span>
+                        <span class="diff-sign" aria-hidden="true">" "</span>
+                        <span class="diff-text">{text}</span>
+                    </div>
                 }
-                Kind::Added => {
-                    view! {
-                        <div class="diff-line diff-line-new">
-                            <span class="diff-number" aria-hidden="true">{number}</span>
-                            <span class="diff-sign" aria-hidden="true">"+"</span>
-                            <ins class="diff-text">{text}</ins>
-                        </div>
-                    }
-                        .into_any()
+                .into_any(),
+                Kind::Added => view! {
+                    <div class="diff-line diff-line-new">
+                        <span class="diff-number" aria-hidden="true">{number}</span>
+                        <span class="diff-sign" aria-hidden="true">"+"</span>
+                        <ins class="diff-text">{text}</ins>
+                    </div>
                 }
-                Kind::Removed => {
-                    view! {
-                        <div class="diff-line diff-line-old">
-                            <span class="diff-number" aria-hidden="true">{number}</span>
-                            <span class="diff-sign" aria-hidden="true">"−"</span>
-                            <del class="diff-text">{text}</del>
-                        </div>
-                    }
-                        .into_any()
+                .into_any(),
+                Kind::Removed => view! {
+                    <div class="diff-line diff-line-old">
+                        <span class="diff-number" aria-hidden="true">{number}</span>
+                        <span class="diff-sign" aria-hidden="true">"−"</span>
+                        <del class="diff-text">{text}</del>
+                    </div>
                 }
+                .into_any(),
             }
         })
         .collect_view();

@@ -60,10 +60,18 @@ const GROUPS: &[Group] = &[
     (&["privileged"], "Privileged Docker", "privileged"),
     (&["cpu", "memory", "accelerator"], "Size", "resources"),
     (&["placement"], "Placement", "resources.placement"),
-    (&["life"], "Whole life of the sandbox", "resources.timeout_seconds"),
+    (
+        &["life"],
+        "Whole life of the sandbox",
+        "resources.timeout_seconds",
+    ),
     (&["disk"], "Workspace disk", "pvc_size_gi"),
     (&["idle_stop"], "Idle stop", "idle_stop_after_seconds"),
-    (&["stopped_delete"], "Stopped workspace is kept", "stopped_delete_after_seconds"),
+    (
+        &["stopped_delete"],
+        "Stopped workspace is kept",
+        "stopped_delete_after_seconds",
+    ),
     (&["computer_use"], "Computer use", "computer_use"),
     (&["http_port"], "HTTP port", "http_port"),
     (&["env_vars"], "Environment variables", "env_vars"),
@@ -113,7 +121,9 @@ pub fn merge(
         if !changed_by_them || same(&names, &mine, &now) {
             continue;
         }
-        let change = changes.iter().find(|change| is_at_or_below(&change.field, path));
+        let change = changes
+            .iter()
+            .find(|change| is_at_or_below(&change.field, path));
         if changed_by_me {
             answer.clashes.push(Clash {
                 label: label.to_owned(),
@@ -251,7 +261,11 @@ mod tests {
         assert_eq!(clashes, ["Description"]);
         assert_eq!(merge.clashes[0].by.as_deref(), Some("bo@example.com"));
         let taken: Vec<_> = merge.taken.iter().map(|t| t.label.as_str()).collect();
-        assert_eq!(taken, ["Setup script"], "a line end of a browser is no change");
+        assert_eq!(
+            taken,
+            ["Setup script"],
+            "a line end of a browser is no change"
+        );
         assert_eq!(merge.merged.description, "mine", "nothing typed is lost");
         assert_eq!(merge.merged.script, "false\n");
         assert_eq!(merge.merged.cpu, "4");
@@ -300,7 +314,10 @@ mod tests {
             assert_eq!(times, 1, "{name}: add it to GROUPS");
         }
         for name in GROUPS.iter().flat_map(|group| group.0).chain(FOLLOWING) {
-            assert!(names.iter().any(|known| known == name), "{name} is no input");
+            assert!(
+                names.iter().any(|known| known == name),
+                "{name} is no input"
+            );
         }
     }
 }

@@ -1,16 +1,13 @@
-//! Workers and the audit log; for admins.
+//! Workers; for admins.
 
 use leptos::prelude::*;
-use leptos_router::hooks::use_query_map;
-use wire::console::{AuditItem, WorkerItem};
+use wire::console::WorkerItem;
 
 use crate::{
-    api::{
-        admin::{load_audit, load_workers},
-        page_data,
-    },
-    components::{CopyId, Draw, Failure, Icon, Loading, PageHead, Sign, Tone},
-    live::now::{Ago, Now, local_text},
+    api::{admin::load_workers, page_data},
+    components::{Draw, Failure, Icon, Loading, PageHead, Sign, Tone},
+    live::now::{Ago, Now},
+    text::shown,
 };
 
 /// Workers.
@@ -72,7 +69,7 @@ fn worker_row(worker: WorkerItem) -> impl IntoView {
     view! {
         <tr>
             <td class="cell-title">
-                <span class="font-medium">{worker.name}</span>
+                <span class="font-medium">{shown(&worker.name)}</span>
                 <span class="block text-xs text-ink-3">"version " {worker.version}</span>
             </td>
             <td data-label="State">
@@ -103,112 +100,6 @@ fn worker_row(worker: WorkerItem) -> impl IntoView {
             </td>
             <td data-label="Last heard of" class="text-ink-2">
                 <Ago at=worker.seen_at />
-            </td>
-        </tr>
-    }
-}
-
-/// The audit log.
-#[component]
-pub fn AuditPage() -> impl IntoView {
-    let query = use_query_map();
-    let before = Memo::new(move |_| query.read().get("before").and_then(|id| id.parse().ok()));
-    let page = page_data(move || before.get(), load_audit);
-    view! {
-        <Transition fallback=Loading>
-            {move || Suspend::new(async move {
-                match page.await {
-                    Err(error) => view! { <Failure error /> }.into_any(),
-                    Ok(page) => {
-                        let older = page.next_before.map(|id| format!("/audit?before={id}"));
-                        view! {
-                            <div class="page">
-                                <PageHead title="Audit log" sub="Who changed what, newest first." />
-                                {if page.items.is_empty() {
-                                    view! {
-                                        <div class="card empty">
-                                            <Draw icon=Icon::ScrollText />
-                                            <p class="empty-title">"Nothing more"</p>
-                                        </div>
-                                    }
-                                        .into_any()
-                                } else {
-                                    view! {
-                                        <div class="table-wrap">
-                                            <table class="table table-stack">
-                                                <thead>
-                                                    <tr>
-                                                        <th scope="col">"When"</th>
-                                                        <th scope="col">"Who"</th>
-                                                        <th scope="col">"What"</th>
-                                                        <th scope="col">"About"</th>
-                                                        <th scope="col">"Detail"</th>
-                                                    </tr>
-                                                </thead>
-                                                <tbody>{page.items.into_iter().map(audit_row).collect_view()}</tbody>
-                                            </table>
-                                        </div>
-                                    }
-                                        .into_any()
-                                }}
-                                <nav class="flex gap-2 justify-end" aria-label="Pages">
-                                    {move || {
-                                        before
-                                            .get()
-                                            .map(|_| view! { <a class="button" href="/audit">"Newest"</a> })
-                                    }}
-                                    {older.map(|path| view! { <a class="button" href=path>"Older"</a> })}
-                                </nav>
-                            </div>
-                        }
-                            .into_any()
-                    }
-                }
-            })}
-        </Transition>
-    }
-}
-
-fn audit_row(item: AuditItem) -> impl IntoView {
-    let when = local_text(item.at);
-    let short: String = item
-        .subject
-        .chars()
-        .rev()
-        .take(8)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .rev()
-        .collect();
-    let has_detail = !item.detail.is_null() && item.detail != serde_json::json!({});
-    let detail = serde_json::to_string_pretty(&item.detail).unwrap_or_default();
-    view! {
-        <tr>
-            <td class="cell-title whitespace-nowrap">
-                <time datetime=item.at.to_string()>{move || when.get()}</time>
-            </td>
-            <td data-label="Who" class="break-all">
-                {item.actor}
-                {item.source.map(|source| view! { <span class="block text-xs text-ink-3">{source}</span> })}
-            </td>
-            <td data-label="What" class="mono">
-                {item.action}
-            </td>
-            <td data-label="About">
-                {(!item.subject.is_empty()).then(|| view! { <CopyId short whole=item.subject /> })}
-            </td>
-            <td data-label="Detail">
-                {has_detail
-                    .then(|| {
-                        view! {
-                            <details>
-                                <summary class="link text-xs cursor-pointer">"Show"</summary>
-                                <pre class="code-block mt-1 max-w-md" tabindex="0" aria-label="Detail">
-                                    {detail}
-                                </pre>
-                            </details>
-                        }
-                    })}
             </td>
         </tr>
     }

@@ -6,8 +6,9 @@ use wire::error::Code;
 
 use crate::{
     api::{
-        AppError, page_data,
+        AppError,
         environments::{CreateEnvironment, CreatePage, load_new_environment},
+        page_data,
     },
     components::{Errors, Failure, Loading, PageHead, Submit},
     links,

@@ -10,8 +10,9 @@ use wire::error::Code;
 
 use crate::{
     api::{
-        AppError, page_data,
+        AppError,
         environments::{DeleteEnvironment, load_environment},
+        page_data,
     },
     components::{Alert, Failure, Loading, PageHead, Submit, Tone},
     links,

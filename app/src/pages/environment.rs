@@ -7,13 +7,14 @@ use wire::error::Code;
 
 use crate::{
     api::{
-        AppError, page_data,
+        AppError,
         environments::{EditPage, SaveEnvironment, load_environment},
         history::{PutBack, merge_environment},
+        page_data,
     },
     components::{
-        Alert, CopyId, Draw, Errors, Failure, Icon, Loading, PageHead, SetupBadgeView, Submit, Tone,
-        focus_first_error,
+        Alert, CopyId, Draw, Errors, Failure, Icon, Loading, PageHead, SetupBadgeView, Submit,
+        Tone, focus_first_error,
     },
     draft::Draft,
     links,

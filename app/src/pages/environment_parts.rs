@@ -207,7 +207,12 @@ pub fn Stale(
     let verified_at = staleness.verified_at;
     // The runtime and the runner image are not the reader's to set.
     let can = move |field: &str| may_change && !matches!(field, "provider" | "image");
-    let several = staleness.fields.iter().filter(|change| can(&change.field)).count() > 1;
+    let several = staleness
+        .fields
+        .iter()
+        .filter(|change| can(&change.field))
+        .count()
+        > 1;
     let error = Signal::derive(move || action.value().get().and_then(Result::err));
     view! {
         <Alert tone=Tone::Warn title="The verdict is about an earlier configuration.">

@@ -14,8 +14,8 @@ use wire::console::{EnvironmentItem, Sort, SortBy, TableNews};
 
 use crate::{
     api::{
-        page_data,
         environments::{TablePage, load_environments},
+        page_data,
         setup_runs::TestSetup,
     },
     components::{CopyId, Draw, Failure, Icon, Loading, Menu, SetupBadgeView},

@@ -43,7 +43,12 @@ pub fn HistoryPage() -> impl IntoView {
                 (Some(id), before, compare)
                     if !matches!(before, Some(Err(_))) && !matches!(compare, Some(Err(_))) =>
                 {
-                    load_history(id, before.and_then(Result::ok), compare.and_then(Result::ok)).await
+                    load_history(
+                        id,
+                        before.and_then(Result::ok),
+                        compare.and_then(Result::ok),
+                    )
+                    .await
                 }
                 _ => Err(AppError::new(Code::NotFound, "")),
             }

@@ -39,7 +39,12 @@ pub fn MergePanel(
             merge.clashes.iter().map(|_| RwSignal::new(first)).collect();
         let open = {
             let choices = choices.clone();
-            Memo::new(move |_| choices.iter().filter(|choice| choice.get().is_none()).count())
+            Memo::new(move |_| {
+                choices
+                    .iter()
+                    .filter(|choice| choice.get().is_none())
+                    .count()
+            })
         };
         let new_base = merge.revision;
         Effect::new(move |_| {

@@ -2,6 +2,7 @@
 
 mod account;
 mod admin;
+mod audit;
 mod console;
 mod create;
 mod delete;
@@ -26,14 +27,15 @@ mod setup_panel;
 mod table_parts;
 
 pub use account::AccountPage;
-pub use admin::{AuditPage, WorkersPage};
+pub use admin::WorkersPage;
+pub use audit::AuditPage;
 pub use console::{Console, Home, NotFound};
 pub use create::NewEnvironmentPage;
 pub use delete::DeletePage;
 pub use environment::EnvironmentPage;
 pub use environments::EnvironmentsPage;
-pub use history::HistoryPage;
 pub use gates::{InvitePage, SetUpPage, SignInPage};
+pub use history::HistoryPage;
 pub use keys::KeysPage;
 pub use members::MembersPage;
 pub use run::RunPage;

@@ -5,11 +5,13 @@ use domain::{
     limits,
     network_policy::{HostGlob, NetworkPolicy, Rule, RuleAction},
 };
-use leptos::{html, prelude::*};
+use leptos::{ev, html, prelude::*};
 
 use crate::{
     components::{Draw, Icon, basics::alive, bind_text},
     draft::{RuleLine, parse_rules, show_rules},
+    hosts::in_ascii,
+    text::shown,
 };
 
 /// The editor.
@@ -163,6 +165,42 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
         written.set(text.clone());
         rules.set(text);
     };
+    // Rows that are dragged change places as they pass each other.
+    let dragged: RwSignal<Option<usize>> = RwSignal::new(None);
+    let pass = move |over: usize| {
+        let Some(key) = dragged.get_untracked().filter(|key| *key != over) else {
+            return;
+        };
+        entries.update(|entries| {
+            let at = |wanted: usize| entries.iter().position(|entry| entry.key == wanted);
+            if let (Some(from), Some(to)) = (at(key), at(over)) {
+                let entry = entries.remove(from);
+                entries.insert(to, entry);
+            }
+        });
+    };
+    // A list that is pasted into a row becomes rows.
+    let spread = move |key: usize, text: &str| -> bool {
+        let lines = parse_rules(text);
+        if lines.len() < 2 {
+            return false;
+        }
+        let fresh: Vec<Entry> = lines.into_iter().map(entry).collect();
+        entries.update(|entries| {
+            let Some(at) = entries.iter().position(|entry| entry.key == key) else {
+                return;
+            };
+            let is_empty = entries[at]
+                .host
+                .with_untracked(|host| host.trim().is_empty());
+            let end = at + usize::from(is_empty);
+            let begin = if is_empty { at } else { at + 1 };
+            entries.splice(begin..end.max(begin), fresh);
+            entries.truncate(limits::NETWORK_RULES_MAX);
+        });
+        write();
+        true
+    };
     let shift = move |key: usize, by: isize| {
         entries.update(|entries| {
             if let Some(at) = entries.iter().position(|entry| entry.key == key)
@@ -176,7 +214,47 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
     view! {
         <ol class="flex flex-col gap-1.5" aria-label="Rules">
             <For each=move || entries.get() key=|entry| entry.key let:entry>
-                <li class="flex flex-wrap items-start gap-1.5">
+                <li
+                    class="rule-row"
+                    class:rule-dragged=move || dragged.get() == Some(entry.key)
+                    on:dragover=move |event: ev::DragEvent| {
+                        if dragged.get_untracked().is_some() {
+                            event.prevent_default();
+                            pass(entry.key);
+                        }
+                    }
+                    on:drop=move |event: ev::DragEvent| event.prevent_default()
+                >
+                    {(!readonly)
+                        .then(|| {
+                            view! {
+                                <span
+                                    class="rule-grip"
+                                    draggable="true"
+                                    title="Drag to reorder"
+                                    aria-hidden="true"
+                                    on:dragstart=move |event: ev::DragEvent| {
+                                        if let Some(data) = event.data_transfer() {
+                                            // Browsers drag nothing without data; the row is moved by its key.
+                                            let _ = data.set_data("text/plain", "");
+                                        }
+                                        dragged.set(Some(entry.key));
+                                    }
+                                    on:dragend=move |_| {
+                                        dragged.set(None);
+                                        write();
+                                    }
+                                >
+                                    <Draw icon=Icon::GripVertical />
+                                </span>
+                            }
+                        })}
+                    <span class="rule-number" aria-hidden="true">
+                        {move || {
+                            entries
+                                .with(|entries| entries.iter().position(|other| other.key == entry.key).map(|at| at + 1))
+                        }}
+                    </span>
                     <select
                         class="input w-24"
                         aria-label="Action"
@@ -200,7 +278,7 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
                             aria-invalid=move || {
                                 entry
                                     .host
-                                    .with(|host| !host.trim().is_empty() && HostGlob::parse(host.trim()).is_err())
+                                    .with(|host| !host.trim().is_empty() && HostGlob::parse(&in_ascii(host.trim())).is_err())
                                     .then_some("true")
                             }
                             readonly=readonly
@@ -212,12 +290,18 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
                                 entry.host.set(event.target().value());
                                 write();
                             }
+                            on:paste=move |event: ev::ClipboardEvent| {
+                                let text = event.clipboard_data().and_then(|data| data.get_data("text").ok());
+                                if !readonly && text.is_some_and(|text| spread(entry.key, &text)) {
+                                    event.prevent_default();
+                                }
+                            }
                         />
                         {move || {
                             entry
                                 .host
-                                .with(|host| (!host.trim().is_empty()).then(|| HostGlob::parse(host.trim()).err()).flatten())
-                                .map(|bad| view! { <p class="field-error mt-1">{bad.0}</p> })
+                                .with(|host| (!host.trim().is_empty()).then(|| HostGlob::parse(&in_ascii(host.trim())).err()).flatten())
+                                .map(|bad| view! { <p class="field-error mt-1">{shown(&bad.0)}</p> })
                         }}
                     </div>
                     {(!readonly)
@@ -296,7 +380,7 @@ fn Tester(rules: RwSignal<String>) -> impl IntoView {
             rules
                 .iter()
                 .map(|rule| Rule {
-                    host_glob: rule.host.clone(),
+                    host_glob: in_ascii(&rule.host).into_owned(),
                     action: if rule.allow {
                         RuleAction::Allow
                     } else {
@@ -305,18 +389,19 @@ fn Tester(rules: RwSignal<String>) -> impl IntoView {
                 })
                 .collect(),
         );
-        let verdict = policy.verdict(host);
+        let verdict = policy.verdict(&in_ascii(host));
         let by = match verdict
             .rule
             .and_then(|index| rules.get(index).map(|rule| (index + 1, rule)))
         {
-            Some((number, rule)) => format!("by rule {number}, {}", rule.host),
+            Some((number, rule)) => format!("by rule {number}, {}", shown(&rule.host)),
             None => "since no rule matches".to_owned(),
         };
         Some((
             verdict.allowed,
             format!(
-                "{host} is {} {by}.",
+                "{} is {} {by}.",
+                shown(host),
                 if verdict.allowed {
                     "allowed"
                 } else {

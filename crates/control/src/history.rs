@@ -9,9 +9,7 @@ use domain::{
 };
 use serde_json::Value;
 use wire::{
-    console::{
-        FieldChange, History, HistoryPage, MeanwhileSaved, RestorePreview, Revision,
-    },
+    console::{FieldChange, History, HistoryPage, MeanwhileSaved, RestorePreview, Revision},
     managed_agents::Environment,
 };
 

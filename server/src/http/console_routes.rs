@@ -33,6 +33,8 @@ pub fn routes(state: &AppState) -> Router<AppState> {
             "/environments/{environment_id}/runs/{setup_run_id}/log.txt",
             get(rest::setup_runs::log_text),
         )
+        // The API's own export, for whoever signed in: a browser saves it as a file.
+        .route("/audit/export", get(rest::audit::export))
         .route("/fn/{*function}", any(problem::not_found))
         .fallback(leptos_axum::file_and_error_handler_with_context::<
             AppState,

@@ -1,7 +1,7 @@
 //! The two REST trees (spec 2-api). Handlers parse, call one method of the application layer, and translate.
 
 mod administration;
-mod audit;
+pub mod audit;
 mod catalog;
 mod environments;
 mod extract;

@@ -172,6 +172,27 @@ pub fn all() -> Vec<Function> {
             ],
             DEVELOPERS,
         ),
+        function("/fn/history", &[("id", "{environment_id}")], MEMBERS),
+        function(
+            "/fn/merge-environment",
+            &[
+                ENVIRONMENT,
+                ("base_revision", "1"),
+                ("draft[name]", "Covered"),
+            ],
+            DEVELOPERS,
+        ),
+        // The developer's save was revision 2; going back to it changes nothing.
+        function(
+            "/fn/restore-revision",
+            &[ENVIRONMENT, ("revision", "2"), ("seen", "2")],
+            DEVELOPERS,
+        ),
+        function(
+            "/fn/put-back",
+            &[ENVIRONMENT, ("seen", "1")],
+            [401, 403, 409, 409],
+        ),
         function(
             "/fn/delete-environment",
             &[ENVIRONMENT],

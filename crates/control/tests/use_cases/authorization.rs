@@ -53,6 +53,45 @@ const CALLS: &[(&str, Role, Call)] = &[
                 .map(drop)
         })
     }),
+    ("environment_history_page", Role::User, |w, c| {
+        Box::pin(async {
+            w.control
+                .environment_history_page(c, w.environment, None, None)
+                .await
+                .map(drop)
+        })
+    }),
+    ("restore_environment_as_seen", Role::Developer, |w, c| {
+        Box::pin(async {
+            let seen = w.control.environment_page(c, w.environment).await?.revision;
+            w.control
+                .restore_environment_as_seen(c, w.environment, seen, seen)
+                .await
+                .map(drop)
+        })
+    }),
+    ("put_back_verified", Role::Developer, |w, c| {
+        Box::pin(async {
+            let seen = w.control.environment_page(c, w.environment).await?.revision;
+            match w
+                .control
+                .put_back_verified(c, w.environment, &[], seen)
+                .await
+            {
+                // Allowed; nothing was verified here.
+                Err(error) if error.code() == Code::InvalidRequest => Ok(()),
+                other => other.map(drop),
+            }
+        })
+    }),
+    ("saved_meanwhile", Role::Developer, |w, c| {
+        Box::pin(async {
+            w.control
+                .saved_meanwhile(c, w.environment, 1)
+                .await
+                .map(drop)
+        })
+    }),
     ("environment_history", Role::User, |w, c| {
         Box::pin(async {
             w.control

@@ -14,6 +14,7 @@ mod console;
 mod environments;
 mod following;
 mod gateway;
+mod history;
 mod idempotency;
 mod images;
 mod leases;
