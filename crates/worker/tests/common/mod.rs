@@ -32,6 +32,12 @@ use worker::{Agent, AgentConfig, Time};
 /// Tokio's time, which stands still while anything has something to do.
 pub struct TokioTime(Instant);
 
+impl Default for TokioTime {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
 impl Time for TokioTime {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.0.elapsed().as_micros() as i64)
