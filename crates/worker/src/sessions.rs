@@ -155,7 +155,7 @@ fn host_error(error: RuntimeError) -> HostError {
     match error {
         RuntimeError::Capacity(why) => HostError::Capacity(why),
         RuntimeError::NoImage(what) => HostError::NoImage(format!(
-            "{what} is not on this machine any more; test the environment again"
+            "the image {what}, which this session was made from, is not on this machine any more; test the environment again and start a new session"
         )),
         RuntimeError::Unsupported(why) => HostError::Unsupported(why),
         RuntimeError::Refused(port) => HostError::Refused(port),

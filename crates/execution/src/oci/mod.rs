@@ -233,7 +233,7 @@ impl OciRuntime {
             ));
         }
         let below = match &kept {
-            Some(kept) => still_there(kept)?,
+            Some(kept) => self.still_there(kept)?,
             None => self.below(spec)?,
         };
         let (mut layers, base_digest) = (below.lowers, below.base_digest);
@@ -280,6 +280,20 @@ impl OciRuntime {
         })
     }
 
+    /// What a kept disk was made over must be as it was: its upper only tells what differs from that.
+    fn still_there(&self, kept: &Kept) -> Result<Kept, RuntimeError> {
+        let images = self.config.images.runner_images();
+        let images = images.map_err(other("reading the images"))?;
+        // A runner image that is built again takes the place of the old one.
+        if !images.iter().any(|image| image.digest == kept.base_digest) {
+            return Err(RuntimeError::NoImage(kept.base_digest.clone()));
+        }
+        match kept.lowers.iter().find(|layer| !layer.is_dir()) {
+            None => Ok(kept.clone()),
+            Some(gone) => Err(RuntimeError::NoImage(gone.display().to_string())),
+        }
+    }
+
     /// What a new sandbox is made over.
     fn below(&self, spec: &SandboxSpec) -> Result<Kept, RuntimeError> {
         let image = self
@@ -311,14 +325,6 @@ impl OciRuntime {
             base_digest: image.digest,
             disk_bytes: u64::from(spec.disk_gi) << 30,
         })
-    }
-}
-
-/// What a kept disk was made over must be as it was: the upper only tells what differs from it.
-fn still_there(kept: &Kept) -> Result<Kept, RuntimeError> {
-    match kept.lowers.iter().find(|layer| !layer.is_dir()) {
-        None => Ok(kept.clone()),
-        Some(gone) => Err(RuntimeError::NoImage(gone.display().to_string())),
     }
 }
 

@@ -191,6 +191,9 @@ impl Cgroup {
                 if self.kind == Kind::V2 {
                     // Older kernels have no such file; the loop below does the same more slowly.
                     let _ = fs::write(dir.join("cgroup.kill"), "1");
+                } else if dir.join("freezer.state").exists() {
+                    // Of a kill that was cut off; what is frozen does not die.
+                    let _ = fs::write(dir.join("freezer.state"), "THAWED");
                 }
                 for pid in fs::read_to_string(dir.join("cgroup.procs"))
                     .unwrap_or_default()

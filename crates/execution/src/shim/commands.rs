@@ -19,14 +19,11 @@ use domain::{
 };
 use nix::errno::Errno;
 use tokio::{
-    io::{AsyncWriteExt, Interest, copy_bidirectional, unix::AsyncFd},
-    net::{
-        UnixStream,
-        unix::{OwnedReadHalf, OwnedWriteHalf},
-    },
-    sync::{Mutex, mpsc},
+    io::{copy_bidirectional, unix::AsyncFd},
+    net::{UnixStream, unix::OwnedReadHalf},
+    sync::mpsc,
     task::{JoinHandle, JoinSet},
-    time::{Instant, sleep},
+    time::sleep,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -37,18 +34,11 @@ use super::{
     group::Group,
     passing,
     sandbox::Sandbox,
+    streams::{Signals, Voice, discard, feed, pump},
     sys,
 };
 use crate::runtime::RuntimeError;
 
-/// Bytes taken from a command in one read.
-const CHUNK: usize = 64 * 1024;
-/// After a command has ended, a process that it left behind may hold its output: it is read until nothing has come for
-/// this long …
-const QUIET_AFTER_END: Duration = Duration::from_millis(300);
-/// … and at most for this long, and so many bytes.
-const DRAIN_AFTER_END: Duration = Duration::from_millis(1_500);
-const BYTES_AFTER_END: usize = 2 * 1024 * 1024;
 /// How long a killed command may take to go.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 /// Exit code of a command that our timer ended.
@@ -73,31 +63,30 @@ async fn open(sandbox: Arc<Sandbox>, socket: OwnedFd) -> io::Result<()> {
     match frames::read::<Opening>(&mut socket).await? {
         Some((Opening::Exec(command), _)) => {
             let (read, write) = socket.into_split();
-            let voice = Voice(Arc::new(Mutex::new(write)));
+            let voice = Voice::new(write);
             let end = exec(&sandbox, command, read, &voice).await;
             voice.tell(&Told::Ended(end), &[]).await?;
         }
-        Some((Opening::Connect(port), _)) => match connect(&sandbox, port).await {
-            Ok(mut inside) => {
-                frames::write(&mut socket, &Told::Connected(Ok(())), &[]).await?;
-                copy_bidirectional(&mut socket, &mut inside).await?;
+        Some((Opening::Connect(port), _)) => {
+            let connected = match sandbox.commands.connections.clone().try_acquire_owned() {
+                Ok(place) => connect(&sandbox, port).await.map(|inside| (inside, place)),
+                Err(_) => Err(RuntimeError::Capacity(
+                    "too many connections into this sandbox at once".into(),
+                )),
+            };
+            match connected {
+                Ok((mut inside, _place)) => {
+                    frames::write(&mut socket, &Told::Connected(Ok(())), &[]).await?;
+                    copy_bidirectional(&mut socket, &mut inside).await?;
+                }
+                Err(error) => {
+                    frames::write(&mut socket, &Told::Connected(Err(error)), &[]).await?;
+                }
             }
-            Err(error) => frames::write(&mut socket, &Told::Connected(Err(error)), &[]).await?,
-        },
+        }
         None => {}
     }
     Ok(())
-}
-
-/// The side of a command's socket that speaks; a frame at a time.
-#[derive(Clone)]
-struct Voice(Arc<Mutex<OwnedWriteHalf>>);
-
-impl Voice {
-    async fn tell(&self, told: &Told, body: &[u8]) -> io::Result<()> {
-        let frame = frames::encode(told, body)?;
-        self.0.lock().await.write_all(&frame).await
-    }
 }
 
 /// Our ends of what a command has as standard streams.
@@ -111,15 +100,6 @@ struct Ends {
 enum Wish {
     Kill,
     Gone,
-}
-
-/// What all parts of a running command know.
-#[derive(Clone, Default)]
-struct Signals {
-    /// Its first process has ended.
-    ended: CancellationToken,
-    /// Its terminal hangs up.
-    hang_up: CancellationToken,
 }
 
 async fn exec(
@@ -367,91 +347,6 @@ fn kill(group: Group, ended: CancellationToken) -> JoinHandle<()> {
             std::thread::sleep(Duration::from_millis(5));
         }
     })
-}
-
-/// Passes output on until it ends, its terminal hangs up, or the command has ended and somebody else holds it; true for
-/// the last.
-async fn pump(fd: &AsyncFd<OwnedFd>, stream: Stream, voice: &Voice, signals: &Signals) -> bool {
-    let mut buffer = vec![0; CHUNK];
-    let (mut bytes, mut waited) = (0, Duration::ZERO);
-    loop {
-        let since = Instant::now();
-        let quiet = async {
-            signals.ended.cancelled().await;
-            sleep(QUIET_AFTER_END).await;
-        };
-        let got = tokio::select! {
-            biased;
-            () = signals.hang_up.cancelled() => return false,
-            got = fd.async_io(Interest::READABLE, |fd| passing::read(fd.as_fd(), &mut buffer)) => got,
-            () = quiet => return true,
-        };
-        let count = match got {
-            Ok(0) | Err(_) => return false,
-            Ok(count) => count,
-        };
-        let told = voice.tell(&Told::Output(stream), &buffer[..count]).await;
-        if told.is_err() {
-            return false;
-        }
-        if signals.ended.is_cancelled() {
-            bytes += count;
-            waited += since.elapsed().min(QUIET_AFTER_END);
-            if bytes > BYTES_AFTER_END || waited > DRAIN_AFTER_END {
-                return true;
-            }
-        }
-    }
-}
-
-/// Reads for nobody until the end.
-async fn discard(fd: &AsyncFd<OwnedFd>) {
-    let mut buffer = vec![0; CHUNK];
-    while let Ok(1..) = fd
-        .async_io(Interest::READABLE, |fd| {
-            passing::read(fd.as_fd(), &mut buffer)
-        })
-        .await
-    {}
-}
-
-/// Gives a command its input, and tells how much of it was taken. The end of it closes a pipe and hangs up a terminal.
-async fn feed(
-    fd: Arc<AsyncFd<OwnedFd>>,
-    is_terminal: bool,
-    mut parts: mpsc::UnboundedReceiver<Bytes>,
-    voice: Voice,
-    signals: Signals,
-) {
-    let mut open = true;
-    loop {
-        let part = tokio::select! {
-            biased;
-            () = signals.ended.cancelled() => return,
-            part = parts.recv() => part,
-        };
-        let Some(part) = part else { break };
-        let mut rest = &part[..];
-        while open && !rest.is_empty() {
-            let wrote = tokio::select! {
-                biased;
-                () = signals.ended.cancelled() => return,
-                wrote = fd.async_io(Interest::WRITABLE, |fd| Ok(nix::unistd::write(fd, rest)?)) => wrote,
-            };
-            match wrote {
-                Ok(count) => rest = &rest[count..],
-                // It does not read any more; what still comes is for nobody.
-                Err(_) => open = false,
-            }
-        }
-        let took = u32::try_from(part.len()).unwrap_or(u32::MAX);
-        if voice.tell(&Told::Took(took), &[]).await.is_err() {
-            return;
-        }
-    }
-    if is_terminal {
-        signals.hang_up.cancel();
-    }
 }
 
 /// Hears what a worker says about a command.

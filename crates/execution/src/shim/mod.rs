@@ -18,6 +18,7 @@ pub(crate) mod passing;
 mod run;
 mod sandbox;
 mod save;
+mod streams;
 pub mod sys;
 
 use std::{
@@ -212,6 +213,10 @@ async fn work(
             return Ok(());
         }
     };
+    // Commands and connections need several each; the container has been started with the usual limit.
+    if let Err(error) = sys::raise_file_limit() {
+        tracing::warn!(%error, "the limit on open files stays");
+    }
     voice.reply(number, Ok(Reply::Done)).await;
     tokio::spawn(tell_when_gone(sandbox.clone(), voice.clone()));
     tokio::spawn(take_over(hand_over, sandbox.clone()));

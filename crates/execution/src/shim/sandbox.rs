@@ -35,6 +35,8 @@ use crate::{
 const GATEWAY_LIMIT: Duration = Duration::from_secs(10);
 /// Most commands at once.
 const COMMANDS_MAX: usize = 128;
+/// Most connections to ports inside at once.
+const CONNECTIONS_MAX: usize = 256;
 /// Most pipes of ended commands that are still read; beyond that, who writes to one gets SIGPIPE.
 const HELD_MAX: usize = 256;
 
@@ -79,6 +81,8 @@ pub struct Commands {
     pub next: AtomicU64,
     /// Groups of those that ended.
     pub left: Mutex<Vec<Group>>,
+    /// One for each connection to a port inside.
+    pub connections: Arc<Semaphore>,
     /// One for each pipe of a command that ended and left somebody holding it.
     pub held: Arc<Semaphore>,
 }
@@ -89,6 +93,7 @@ impl Default for Commands {
             places: Arc::new(Semaphore::new(COMMANDS_MAX)),
             next: AtomicU64::new(1),
             left: Mutex::default(),
+            connections: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
             held: Arc::new(Semaphore::new(HELD_MAX)),
         }
     }

@@ -310,6 +310,30 @@ pub fn pass_descriptors(command: &mut std::process::Command, fds: Vec<OwnedFd>) 
     }
 }
 
+/// Lets this process have as many open files as it may. Call it when nothing is started any more that would inherit this.
+///
+/// # Errors
+/// None that is known.
+pub fn raise_file_limit() -> io::Result<()> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the structure has the kernel's layout and outlives both calls.
+    unsafe {
+        check(libc::c_long::from(libc::getrlimit(
+            libc::RLIMIT_NOFILE,
+            &mut limit,
+        )))?;
+        limit.rlim_cur = limit.rlim_max;
+        check(libc::c_long::from(libc::setrlimit(
+            libc::RLIMIT_NOFILE,
+            &limit,
+        )))?;
+    }
+    Ok(())
+}
+
 /// Sets the size of a terminal; its foreground processes hear of it.
 ///
 /// # Errors

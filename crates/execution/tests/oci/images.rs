@@ -185,7 +185,7 @@ async fn a_layer_that_a_sandbox_uses_is_not_deleted_and_goes_with_the_last_one()
     bench.runtime.destroy(id).await.unwrap();
     assert_eq!(
         bench.runtime.saved_layers().await.unwrap(),
-        [saved.digest.clone()]
+        std::slice::from_ref(&saved.digest)
     );
     assert!(
         !bench.runtime.delete_layer(&saved.digest).await.unwrap(),

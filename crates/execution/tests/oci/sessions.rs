@@ -152,6 +152,33 @@ async fn a_worker_that_starts_ends_a_session_and_keeps_its_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_gone_leaves_a_disk_with_everything_on_it() {
+    let mut bench = Bench::new();
+    let spec = session();
+    let id = bench.start(&spec).await;
+    bench.sh(id, FILL).await.passed();
+    let shim = faults::shim(id);
+    // Its sockets end, as those of a killed process do.
+    let config = bench.runtime.config().clone();
+    bench.runtime = std::sync::Arc::new(OciRuntime::new(config).unwrap());
+    bench.runtime.reclaim().await.unwrap();
+    assert!(kill(shim, None).is_err() || zombie(shim));
+    assert_kept(&bench, id).await;
+    bench.start(&spec).await;
+    assert_eq!(bench.sh(id, LOOK).await.passed(), SEEN);
+    bench.runtime.destroy(id).await.unwrap();
+    bench.assert_clean().await;
+}
+
+/// Whether a process has ended and only waits to be reaped by its parent: this test.
+fn zombie(pid: nix::unistd::Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ")
+        .next()
+        .is_some_and(|rest| rest.starts_with('Z'))
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_journal_is_replayed_and_a_damaged_disk_is_told() {
     let bench = Bench::new();
     let spec = session();
@@ -396,6 +423,17 @@ async fn a_session_starts_from_a_saved_image_whatever_its_size() {
         (2, "changed\nroot\nwork\n62914560\n".into())
     );
     bench.runtime.suspend(id).await.unwrap();
+    // A runner image that was built again is another one.
+    let note = bench
+        .state()
+        .join("sandboxes")
+        .join(id.to_string())
+        .join("kept.json");
+    let text = fs::read_to_string(&note).unwrap();
+    fs::write(&note, text.replace(&saved.base_digest, "sha256:other")).unwrap();
+    let refused = bench.runtime.prepare(&spec).await;
+    assert_eq!(refused, Err(RuntimeError::NoImage("sha256:other".into())));
+    fs::write(&note, text).unwrap();
     let needed = bench.runtime.delete_layer(&saved.digest).await;
     assert!(!needed.unwrap(), "a kept disk lies over it");
     let layer = bench
