@@ -40,6 +40,10 @@ pub struct Config {
     pub layer_missing_after: Duration,
     /// Bytes that setup images may take together; `None`: no limit.
     pub images_max_bytes: Option<u64>,
+    /// Sessions of one organization that are live at once.
+    pub sessions_live_max: usize,
+    /// A session whose sandbox does not come up within this time is given up.
+    pub session_start_within: Duration,
 }
 
 impl Config {
@@ -61,6 +65,8 @@ impl Config {
             layer_grace: Duration::from_secs(300),
             layer_missing_after: Duration::from_secs(90),
             images_max_bytes: None,
+            sessions_live_max: limits::SESSIONS_LIVE_MAX,
+            session_start_within: Duration::from_secs(120),
         }
     }
 }

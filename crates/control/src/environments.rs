@@ -307,7 +307,7 @@ impl Control {
         Ok(Some(Value::Object(minimal)))
     }
 
-    /// Deletes one and cancels its run in flight.
+    /// Deletes one, cancels its run in flight, and deletes its sessions.
     pub async fn delete_environment(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<Deleted> {
         for _ in 0..RACES_MAX {
             let row = self
@@ -361,6 +361,7 @@ impl Control {
                     self.not_waiting(run.setup_run_id);
                 }
                 self.0.bell.ring(Topic::Orders);
+                self.end_sessions_of(ctx, row.organization_id, id).await;
                 return Ok(Deleted { deleted: true });
             }
         }
@@ -470,10 +471,9 @@ pub(crate) fn effect(saved: &EnvironmentRow, after: &Definition) -> Option<Verdi
 
 /// A definition's fields by name, to compare them one by one.
 fn fields(definition: &Definition) -> Result<serde_json::Map<String, Value>> {
-    match serde_json::to_value(definition).map_err(Error::internal)? {
-        Value::Object(map) => Ok(map),
-        _ => Err(Error::internal("a definition is an object")),
-    }
+    serde_json::to_value(definition)
+        .and_then(serde_json::from_value)
+        .map_err(Error::internal)
 }
 
 fn revision_of(row: &EnvironmentRow, member: &Member, at: Timestamp) -> RevisionRow {

@@ -83,6 +83,10 @@ impl Error {
             "There is nothing with this id. Check the id, or list what there is.",
         )
     }
+    /// The same, where more can be said because the caller knew a secret address.
+    pub fn not_found_because(message: &str) -> Self {
+        Self::new(Code::NotFound, message)
+    }
     /// Nobody we know.
     pub fn unauthorized() -> Self {
         Self::new(
@@ -218,6 +222,38 @@ impl Error {
             Some(next) => error.detail("next_action", json!(next)),
             None => error,
         }
+    }
+    /// No session can start, for a reason that a run does not mend.
+    pub fn environment_not_startable(message: &str, next: &NextAction) -> Self {
+        Self::new(Code::EnvironmentNotVerified, message).detail("next_action", json!(next))
+    }
+    /// Commands cannot run in the session, or it cannot do what was asked; a sentence that says what can be done.
+    pub fn session_not_running(message: impl Into<String>) -> Self {
+        Self::new(Code::SessionNotRunning, message)
+    }
+    /// Too many sessions of the organization are live.
+    pub fn session_limit(live: usize) -> Self {
+        Self::new(
+            Code::SessionLimit,
+            format!(
+                "Your organization has {live} live sessions, which is the most. Stop or delete one, then try again."
+            ),
+        )
+        .detail("live", live)
+        .retry_after(30)
+    }
+    /// Too many commands or terminals run in one session.
+    pub fn session_busy(what: &str, most: usize) -> Self {
+        Self::new(
+            Code::SessionLimit,
+            format!("The session has {most} {what}, which is the most. Wait for one to end, then try again."),
+        )
+        .detail("limit", most)
+        .retry_after(5)
+    }
+    /// Something that the deployment does not have at the moment; a sentence that says what to do.
+    pub fn service_unavailable(message: impl Into<String>) -> Self {
+        Self::new(Code::ServiceUnavailable, message).retry_after(30)
     }
     /// `expected_access` is missing.
     pub fn precondition_required() -> Self {

@@ -31,6 +31,7 @@ pub mod reconcilers;
 pub mod run_records;
 pub mod search;
 pub mod secret;
+pub mod sessions;
 pub mod setup_runs;
 pub mod staleness;
 mod throttle;
@@ -49,6 +50,7 @@ use leases::Leases;
 use passwords::Passwords;
 use ports::{Clock, Doorbell, Ids, Store};
 use throttle::Throttle;
+use wire::session_host::SessionHost;
 
 /// How often a compare-and-set is tried again when somebody was faster. Each time somebody else got on, so that this many
 /// calls at once on one row all succeed.
@@ -66,6 +68,8 @@ pub struct Parts {
     pub doorbell: Arc<dyn Doorbell>,
     /// What the deployment offers.
     pub catalog: Arc<Catalog>,
+    /// The worker in this process, for sessions; `None`: no session can be started here.
+    pub sessions: Option<Arc<dyn SessionHost>>,
     /// Settings.
     pub config: Config,
 }
@@ -85,6 +89,8 @@ struct Inner {
     throttle: Mutex<Throttle>,
     leases: Mutex<Leases>,
     layers: Mutex<Layers>,
+    host: Option<Arc<dyn SessionHost>>,
+    live: sessions::Live,
 }
 
 impl Control {
@@ -103,6 +109,8 @@ impl Control {
             throttle: Mutex::new(Throttle::default()),
             leases: Mutex::new(Leases::default()),
             layers: Mutex::new(Layers::default()),
+            host: parts.sessions,
+            live: sessions::Live::default(),
             config: parts.config,
         }))
     }

@@ -71,6 +71,11 @@ impl Control {
 
     /// Whether a follower may go on: its member is still there and may still read.
     async fn still_may(&self, ctx: &OpCtx) -> Result<()> {
+        self.still_may_do(ctx, Action::ReadEnvironments).await
+    }
+
+    /// Whether somebody who holds something open may go on doing this.
+    pub(crate) async fn still_may_do(&self, ctx: &OpCtx, action: Action) -> Result<()> {
         let Caller::Member(member) = &ctx.caller else {
             return Err(Error::unauthorized());
         };
@@ -92,10 +97,10 @@ impl Control {
                 return Err(Error::unauthorized());
             }
         }
-        if domain::roles::permits(user.role, Action::ReadEnvironments) {
+        if domain::roles::permits(user.role.min(member.role), action) {
             Ok(())
         } else {
-            Err(Error::forbidden(Action::ReadEnvironments))
+            Err(Error::forbidden(action))
         }
     }
 }

@@ -15,6 +15,8 @@ use crate::{
 
 /// Between looks at leases and the queue.
 const LEASES_EVERY: Duration = Duration::from_secs(2);
+/// Between looks at sessions; also how often what they use is measured.
+const SESSIONS_EVERY: Duration = Duration::from_secs(limits::SAMPLE_SECONDS);
 /// Between removals of what is past its time.
 const RETENTION_EVERY: Duration = Duration::from_secs(600);
 
@@ -33,6 +35,19 @@ impl Control {
                 async move { control.tick_leases().await.map(|n| n as u64) }
             },
         ));
+        if self.0.host.is_some() {
+            let control = self.clone();
+            tracker.spawn(every(
+                self.clone(),
+                SESSIONS_EVERY,
+                "sessions",
+                stop.clone(),
+                move || {
+                    let control = control.clone();
+                    async move { control.tick_sessions().await.map(|n| n as u64) }
+                },
+            ));
+        }
         let control = self.clone();
         tracker.spawn(every(
             self.clone(),

@@ -37,7 +37,7 @@ pub struct LogQuery {
 }
 
 /// How long to hold an answer.
-fn held(wait_seconds: Option<u32>) -> Result<Duration> {
+pub(crate) fn held(wait_seconds: Option<u32>) -> Result<Duration> {
     let wait = wait_seconds.unwrap_or(0);
     if wait > limits::WAIT_SECONDS_MAX {
         return Err(Error::invalid_field(

@@ -201,3 +201,12 @@ pub(crate) fn start_run(environment: EnvironmentId) -> NextAction {
         path: format!("{TREE}/environments/{environment}/setup-runs"),
     }
 }
+
+/// Change this environment.
+pub(crate) fn change_environment(environment: EnvironmentId) -> NextAction {
+    NextAction {
+        operation_id: "managedAgentsUpdateEnvironment".to_owned(),
+        method: "PATCH".to_owned(),
+        path: format!("{TREE}/environments/{environment}"),
+    }
+}

@@ -94,3 +94,25 @@ pub const RECEIPT_SECONDS: i64 = 24 * 3_600;
 pub const RECEIPT_CLAIM_SECONDS: i64 = 3_600;
 /// Bytes of a request body.
 pub const BODY_MAX_BYTES: usize = 1024 * 1024;
+/// Sessions of one organization that are live at once, unless the deployment says otherwise.
+pub const SESSIONS_LIVE_MAX: usize = 20;
+/// Commands that run in one session at once.
+pub const SESSION_COMMANDS_MAX: usize = 64;
+/// Terminals of one session at once.
+pub const SESSION_TERMINALS_MAX: usize = 16;
+/// Arguments of one command.
+pub const EXEC_ARGUMENTS_MAX: usize = 1_000;
+/// Bytes of a command's directory.
+pub const EXEC_CWD_MAX_BYTES: usize = 4_096;
+/// Longest timeout of a command, seconds.
+pub const EXEC_TIMEOUT_MAX: u32 = 86_400;
+/// Bytes of standard output, and as many of standard error, that a collected command answers with.
+pub const EXEC_OUTPUT_MAX_BYTES: usize = 1024 * 1024;
+/// Bytes of output that a terminal replays to whoever comes back to it.
+pub const TERMINAL_REPLAY_BYTES: usize = 64 * 1024;
+/// Seconds that a terminal lives on without a connection.
+pub const TERMINAL_DETACHED_SECONDS: u64 = 120;
+/// Seconds between two samples of what a session uses.
+pub const SAMPLE_SECONDS: u64 = 5;
+/// Samples kept of a session: the last hour.
+pub const SAMPLES_MAX: usize = 720;

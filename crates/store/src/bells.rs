@@ -116,6 +116,7 @@ fn write_topic(topic: Topic) -> String {
         Topic::Run(id) => format!("run:{id}"),
         Topic::Queue => "queue".to_owned(),
         Topic::Environments => "environments".to_owned(),
+        Topic::Sessions => "sessions".to_owned(),
         Topic::Orders => "orders".to_owned(),
     }
 }
@@ -124,6 +125,7 @@ fn read_topic(payload: &str) -> Option<Topic> {
     match payload {
         "queue" => Some(Topic::Queue),
         "environments" => Some(Topic::Environments),
+        "sessions" => Some(Topic::Sessions),
         "orders" => Some(Topic::Orders),
         _ => payload.strip_prefix("run:")?.parse().ok().map(Topic::Run),
     }
@@ -303,7 +305,13 @@ mod tests {
 
     #[test]
     fn topics_survive_the_way_through_a_payload() {
-        for topic in [run(7), Topic::Queue, Topic::Environments, Topic::Orders] {
+        for topic in [
+            run(7),
+            Topic::Queue,
+            Topic::Environments,
+            Topic::Sessions,
+            Topic::Orders,
+        ] {
             assert_eq!(read_topic(&write_topic(topic)), Some(topic));
         }
         assert_eq!(read_topic("run:x"), None);

@@ -59,6 +59,11 @@ const LANDED: &[(&str, &str, &str)] = &[
         "d7ad72562779e2ec769d9f647089e2decbb283c67c23a3763f81f02f5847db13",
     ),
     (
+        "0002_sessions.sql",
+        "8542c9001a3674d31aab4abf1ca2f3642ee94c4af28e0f36f15325d608f23df3",
+        "8542c9001a3674d31aab4abf1ca2f3642ee94c4af28e0f36f15325d608f23df3",
+    ),
+    (
         "0003_run_records.sql",
         "7b8cc3012ec6b06e7c617edcfebf03acf0d22599bfdd4896c52af78b141e6a59",
         "7b8cc3012ec6b06e7c617edcfebf03acf0d22599bfdd4896c52af78b141e6a59",

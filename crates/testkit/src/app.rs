@@ -13,7 +13,9 @@ use domain::{
 };
 use tempfile::TempDir;
 
-use crate::{HookedStore, ManualClock, PASSWORD, TestIds, TestWorker, catalog, create_body};
+use crate::{
+    HookedStore, ManualClock, PASSWORD, ScriptedHost, TestIds, TestWorker, catalog, create_body,
+};
 
 /// What a test application is started with.
 pub struct TestOptions {
@@ -23,6 +25,8 @@ pub struct TestOptions {
     pub configure: fn(&mut Config),
     /// An empty database's URL; without it a SQLite file in the temporary directory.
     pub database: Option<String>,
+    /// Whether there is a worker for sessions in this process.
+    pub sessions: bool,
 }
 
 impl Default for TestOptions {
@@ -31,6 +35,7 @@ impl Default for TestOptions {
             catalog: catalog(),
             configure: |_| {},
             database: None,
+            sessions: true,
         }
     }
 }
@@ -43,6 +48,8 @@ pub struct TestApp {
     pub clock: Arc<ManualClock>,
     /// Storage with hooks.
     pub store: Arc<HookedStore>,
+    /// The worker that sessions are on; no sandboxes.
+    pub host: Arc<ScriptedHost>,
     /// The organization.
     pub organization: OrganizationId,
     /// The first admin.
@@ -64,6 +71,7 @@ fn build(
     database: &Arc<store::Database>,
     clock: &Arc<ManualClock>,
     options: &TestOptions,
+    host: &Arc<ScriptedHost>,
 ) -> (Control, Arc<HookedStore>) {
     let store = HookedStore::new(Arc::clone(database) as Arc<dyn Store>);
     let control = Control::new(Parts {
@@ -72,6 +80,7 @@ fn build(
         ids: Arc::new(TestIds::default()),
         doorbell: Arc::clone(database) as _,
         catalog: Arc::new(options.catalog.clone()),
+        sessions: options.sessions.then(|| Arc::clone(host) as _),
         config: config(options),
     });
     (control, store)
@@ -103,7 +112,8 @@ impl TestApp {
             .await
             .expect("the database opens");
         let clock = Arc::new(ManualClock::default());
-        let (control, store) = build(&database, &clock, &options);
+        let host = ScriptedHost::new("worker-1");
+        let (control, store) = build(&database, &clock, &options, &host);
         let token = control
             .issue_setup_token()
             .await
@@ -128,6 +138,7 @@ impl TestApp {
             control,
             clock,
             store,
+            host,
             database,
             options,
             directory,
@@ -145,6 +156,7 @@ impl TestApp {
             ids: Arc::new(TestIds::after_restart()),
             doorbell: Arc::clone(&self.database) as _,
             catalog: Arc::new(self.options.catalog.clone()),
+            sessions: self.options.sessions.then(|| Arc::clone(&self.host) as _),
             config: config(&self.options),
         });
         self.store = store;

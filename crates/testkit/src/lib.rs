@@ -15,9 +15,11 @@ mod clock;
 mod commands;
 mod definitions;
 mod hooked_images;
+mod hooked_sessions;
 mod hooked_store;
 mod ids;
 mod runtime;
+mod session_host;
 mod worker;
 
 pub use app::{TestApp, TestOptions};
@@ -26,4 +28,6 @@ pub use definitions::{PASSWORD, catalog, create_body, definition};
 pub use hooked_store::{HookedStore, Moment};
 pub use ids::TestIds;
 pub use runtime::{ECHO_PORT, Scenario, ScriptedRuntime, Step};
+pub use runtime::{Scenario, ScriptedRuntime, Step};
+pub use session_host::ScriptedHost;
 pub use worker::TestWorker;

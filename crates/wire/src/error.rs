@@ -45,6 +45,8 @@ codes! {
     SetupRunInProgress = "setup_run_in_progress", 409;
     /// The run has ended.
     SetupRunFinished = "setup_run_finished", 409;
+    /// The session does not run, or is about to end.
+    SessionNotRunning = "session_not_running", 409;
     /// `expected_access` differs from what is saved.
     PreconditionFailed = "precondition_failed", 412;
     /// The body is too large.
@@ -61,6 +63,8 @@ codes! {
     RateLimitExceeded = "rate_limit_exceeded", 429;
     /// Too many runs in flight.
     SetupRunLimit = "setup_run_limit", 429;
+    /// Too many sessions are live, or too many commands or terminals run in one.
+    SessionLimit = "session_limit", 429;
     /// Our fault.
     InternalError = "internal_error", 500;
     /// Something we need is not there.

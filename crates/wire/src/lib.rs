@@ -11,4 +11,5 @@ pub mod run_records;
 mod schema;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod session_host;
+pub mod sessions;
 pub mod worker;

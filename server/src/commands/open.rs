@@ -40,6 +40,7 @@ impl Opened {
             ids: ids.clone(),
             doorbell: database.clone(),
             catalog: Arc::new(catalog(settings)),
+            sessions: None,
             config: Config {
                 images_max_bytes: settings.images_max_bytes,
                 ..Config::new(ServerKey::new(*key.bytes()))

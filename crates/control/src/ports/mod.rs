@@ -3,6 +3,7 @@
 
 mod images;
 pub mod rows;
+mod sessions;
 mod storage;
 
 use std::{future::Future, pin::Pin, time::Duration};
@@ -12,6 +13,7 @@ use domain::{
     timestamp::Timestamp,
 };
 pub use images::*;
+pub use sessions::*;
 pub use storage::*;
 use uuid::Uuid;
 
@@ -49,6 +51,8 @@ pub enum Topic {
     Queue,
     /// Something in an environments table changed.
     Environments,
+    /// A session changed.
+    Sessions,
     /// A cancellation was asked for, or another order waits for workers.
     Orders,
 }

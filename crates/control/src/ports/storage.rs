@@ -14,6 +14,7 @@ use super::rows::{
     ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow, RevisionRow,
     SetupRunRow, UserRow, WebSessionRow, WorkerRow,
 };
+use super::sessions::SessionStore;
 
 /// What storage can go wrong with. An absent row is `Ok(None)`; a lost race is [`Written::Stale`]: neither is an error.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +150,7 @@ pub struct LogAppend {
 
 /// Everything the application layer stores.
 #[async_trait]
-pub trait Store: ImageStore + Send + Sync {
+pub trait Store: ImageStore + SessionStore + Send + Sync {
     /// Answers when the database does.
     async fn ping(&self) -> Result<(), StoreError>;
 

@@ -22,6 +22,8 @@ mod log_reading;
 mod members;
 mod run_records;
 mod saving;
+mod session_commands;
+mod sessions;
 mod setup_runs;
 mod verification;
 mod vertical;

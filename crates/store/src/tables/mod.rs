@@ -10,4 +10,5 @@ mod members;
 mod port;
 mod records;
 mod runs;
+mod sessions;
 mod workers;

@@ -60,6 +60,16 @@ macro_rules! suite {
                 runs_ring,
                 bells_ring_after_the_commit_only,
             }
+            sessions {
+                a_session_comes_back_as_it_was,
+                a_session_of_a_changed_or_deleted_environment_is_not_admitted,
+                live_sessions_have_a_limit,
+                racing_admissions_of_sessions_keep_the_limit,
+                sessions_are_listed_newest_first_without_deleted_ones,
+                another_organizations_session_is_not_there,
+                sessions_ring,
+                a_session_with_an_unknown_wish_is_named,
+            }
             logs {
                 lines_are_counted_and_paged,
                 a_repeated_batch_changes_nothing,

@@ -8,5 +8,6 @@ pub mod logs;
 pub mod members;
 pub mod records;
 pub mod runs;
+pub mod sessions;
 
 pub(crate) use cases::suite;
