@@ -34,6 +34,7 @@ async fn empty() -> (control::Control, tempfile::TempDir) {
         ids: std::sync::Arc::new(testkit::TestIds::default()),
         doorbell: database,
         catalog: std::sync::Arc::new(testkit::catalog()),
+        sessions: None,
         config,
     });
     (control, directory)
