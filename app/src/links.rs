@@ -1,11 +1,13 @@
 //! Paths of the console, in one place.
 
-use domain::ids::{EnvironmentId, SetupRunId};
+use domain::ids::{EnvironmentId, SessionId, SetupRunId};
 
 /// The table.
 pub const ENVIRONMENTS: &str = "/environments";
 /// The create page.
 pub const NEW_ENVIRONMENT: &str = "/environments/new";
+/// Sessions.
+pub const SESSIONS: &str = "/sessions";
 /// The sign-in page.
 pub const SIGN_IN: &str = "/sign-in";
 
@@ -47,6 +49,26 @@ pub fn run(environment: EnvironmentId, run: SetupRunId) -> String {
 /// A line in an environment's script editor.
 pub fn script_line(environment: EnvironmentId, line: u32) -> String {
     format!("/environments/{environment}#script-L{line}")
+}
+
+/// One session.
+pub fn session(id: SessionId) -> String {
+    format!("{SESSIONS}/{id}")
+}
+
+/// The page that asks before a session is deleted.
+pub fn delete_session(id: SessionId) -> String {
+    format!("{SESSIONS}/{id}/delete")
+}
+
+/// What a session shows on its port.
+pub fn session_port(id: SessionId) -> String {
+    format!("{SESSIONS}/{id}/http/")
+}
+
+/// A session's terminal, for the browser's socket.
+pub fn session_terminal(id: SessionId) -> String {
+    format!("{SESSIONS}/{id}/terminal")
 }
 
 /// The sign-in page that leads to `next` afterwards.

@@ -65,6 +65,9 @@ pub fn App() -> impl IntoView {
                     <Route path=path!("/environments/:id/history") view={Lazy::<lazy::HistoryRoute>::new()} ssr=SsrMode::Async />
                     <Route path=path!("/environments/:id/delete") view={Lazy::<lazy::DeleteRoute>::new()} ssr=SsrMode::Async />
                     <Route path=path!("/environments/:id/runs/:run") view={Lazy::<lazy::RunRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/sessions") view={Lazy::<lazy::SessionsRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/sessions/:id") view={Lazy::<lazy::SessionRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/sessions/:id/delete") view={Lazy::<lazy::DeleteSessionRoute>::new()} ssr=SsrMode::Async />
                     <Route path=path!("/account") view={Lazy::<lazy::AccountRoute>::new()} ssr=SsrMode::Async />
                     <Route path=path!("/members") view={Lazy::<lazy::MembersRoute>::new()} ssr=SsrMode::Async />
                     <Route path=path!("/api-keys") view={Lazy::<lazy::KeysRoute>::new()} ssr=SsrMode::Async />

@@ -88,6 +88,7 @@ fn Sidebar(frame: Frame, shortcuts: RwSignal<bool>) -> impl IntoView {
         <p class="nav-title truncate">{viewer.organization_name.clone()}</p>
         <nav class="flex flex-col gap-0.5" aria-label="Main">
             <Item path=links::ENVIRONMENTS icon=Icon::Layers label="Environments" />
+            <Item path=links::SESSIONS icon=Icon::Terminal label="Sessions" />
             {admin.then(|| view! { <p class="nav-title">"Administration"</p> })}
             {may.manage_members.then(|| view! { <Item path="/members" icon=Icon::Users label="Members" /> })}
             {may.manage_api_keys.then(|| view! { <Item path="/api-keys" icon=Icon::KeyRound label="API keys" /> })}

@@ -1,6 +1,6 @@
 //! Which pages the browser fetches only when somebody goes there. The table, the frame around the pages and the page that
-//! says that there is none are in the first download. The other pages are three pieces: those around one environment, those
-//! of administration, and those before signing in. The server renders all of them at once either way.
+//! says that there is none are in the first download. The other pages are four pieces: those around one environment, those
+//! around sessions, those of administration, and those before signing in. The server renders all of them at once either way.
 //!
 //! The build tool cuts the pieces apart where it is told to (`cargo leptos build --split --lib-features split`); without
 //! that the browser gets one file, which is quicker to build and what debug builds do. A new page is a line in
@@ -57,6 +57,13 @@ pages! {
     HistoryRoute => HistoryPage, 2;
     DeleteRoute => DeletePage, 3;
     RunRoute => RunPage, 4;
+}
+pages! {
+    /// Around sessions.
+    session_pages / __preload_session_pages:
+    SessionsRoute => SessionsPage, 0;
+    SessionRoute => SessionPage, 1;
+    DeleteSessionRoute => DeleteSessionPage, 2;
 }
 pages! {
     /// Administration and one's own account.

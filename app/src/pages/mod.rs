@@ -23,6 +23,9 @@ mod run;
 mod run_outcome;
 mod run_view;
 mod script_editor;
+mod session;
+mod session_charts;
+mod sessions;
 mod setup_panel;
 mod table_parts;
 
@@ -39,3 +42,5 @@ pub use history::HistoryPage;
 pub use keys::KeysPage;
 pub use members::MembersPage;
 pub use run::RunPage;
+pub use session::{DeleteSessionPage, SessionPage};
+pub use sessions::SessionsPage;

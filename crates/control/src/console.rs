@@ -8,7 +8,7 @@ use domain::{
     roles::{Action, permits},
     setup_run::{Kind, Phase, Status, Stream},
     timestamp::Timestamp,
-    verification::{SetupBadge, Usability},
+    verification::SetupBadge,
 };
 use wire::console::{
     EnvironmentItem, EnvironmentPage, EnvironmentsTable, LogView, NewEnvironmentPage, PhaseStep,
@@ -20,6 +20,7 @@ use crate::{
     catalog::show_size,
     members::Names,
     ports::rows::{EnvironmentRow, SetupRunRow},
+    sessions::startable_view,
     view::{self, fingerprint_of},
 };
 
@@ -61,6 +62,7 @@ pub(crate) fn item(row: &EnvironmentRow) -> EnvironmentItem {
         badge_label: badge.label().to_owned(),
         testable: row.definition.has_script(),
         active_setup_run_id: row.verification.active_setup_run_id,
+        session_refusal: startable_view(row).reason,
         updated_at: row.updated_at,
         created_at: row.created_at,
     }
@@ -191,7 +193,7 @@ impl Control {
             resources: item.resources,
             badge: item.badge,
             badge_label: item.badge_label,
-            usable: row.verification.usability(&fingerprint_of(&row)) == Usability::Usable,
+            session_refusal: startable_view(&row).reason,
             staleness: staleness.stale.then_some(staleness),
             setup_updated_by,
             active_run,

@@ -8,6 +8,7 @@ use crate::{env_vars, issues::Issues, limits, process::Command};
 
 /// The body of `exec`, as it came.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ExecRequest {
     /// A line for `bash -c`. Either this or `argv`.

@@ -14,9 +14,11 @@ use crate::{
 };
 
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
+    ($(#[$doc:meta])* $name:ident as $schema:literal { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+        #[cfg_attr(not(target_arch = "wasm32"), schemars(rename = $schema))]
         pub enum $name { $($(#[$vdoc])* #[serde(rename = $word)] $variant,)* }
         impl $name {
             /// All of them.
@@ -38,7 +40,7 @@ macro_rules! words {
 
 words! {
     /// Where a session is.
-    Status {
+    Status as "SessionStatus" {
         /// Its sandbox is being made, or started again on its kept disk.
         Provisioning = "provisioning",
         /// Commands can run.
@@ -61,7 +63,7 @@ impl Status {
 
 words! {
     /// What was asked of a session and is not done yet.
-    Wish {
+    Wish as "SessionWish" {
         /// End what runs, keep the disk.
         Stop = "stop",
         /// Remove it with its disk.

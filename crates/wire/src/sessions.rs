@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// The body of a new session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSession {
     /// What to start it from.
@@ -18,6 +19,7 @@ pub struct NewSession {
 
 /// A session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Session {
     /// Owner.
     pub organization_id: OrganizationId,
@@ -67,6 +69,7 @@ pub struct Session {
 
 /// A session's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct SessionResources {
     /// Thousandths of a core.
     pub cpu_milli: u32,
@@ -78,6 +81,7 @@ pub struct SessionResources {
 
 /// The setup image that a session was started from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct SessionImage {
     /// The image.
     pub image_id: String,
@@ -89,6 +93,7 @@ pub struct SessionImage {
 
 /// What a session uses at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct Usage {
     /// When.
     pub at: Timestamp,
@@ -127,6 +132,7 @@ impl Usage {
 
 /// Sessions of an organization, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct SessionList {
     /// Those that are not deleted.
     pub sessions: Vec<Session>,
@@ -134,6 +140,7 @@ pub struct SessionList {
 
 /// What a session used in the last hour, oldest first, measured every 5 s.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct SessionSamples {
     /// Measurements.
     pub samples: Vec<Usage>,
@@ -141,6 +148,7 @@ pub struct SessionSamples {
 
 /// How a collected command ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct ExecResult {
     /// 124 by the timer, 128 + signal for a signal, 126 or 127 where it could not be started.
     pub exit_code: i32,

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use app::context::AppContext;
 use axum::{
-    Router,
+    Router, middleware,
     routing::{any, get},
 };
 use control::OpCtx;
@@ -13,7 +13,7 @@ use leptos::{context::use_context, nonce::use_nonce};
 use leptos_axum::{LeptosRoutes, ResponseOptions, generate_route_list};
 use tower_sessions::Session;
 
-use super::{AppState, problem, security};
+use super::{AppState, origin, problem, security, session_port, terminal};
 use crate::{auth::console::BrowserSession, rest};
 
 /// Pages and server functions. What no route names is the console's *not found* page.
@@ -35,6 +35,18 @@ pub fn routes(state: &AppState) -> Router<AppState> {
         )
         // The API's own export, for whoever signed in: a browser saves it as a file.
         .route("/audit/export", get(rest::audit::export))
+        .route(
+            "/sessions/{session_id}/terminal",
+            get(terminal::terminal).layer(middleware::from_fn_with_state(
+                state.origins.clone(),
+                origin::require_own_page,
+            )),
+        )
+        .route("/sessions/{session_id}/http/", get(session_port::open))
+        .route(
+            "/sessions/{session_id}/http/{*path}",
+            get(session_port::open),
+        )
         .route("/fn/{*function}", any(problem::not_found))
         .fallback(leptos_axum::file_and_error_handler_with_context::<
             AppState,

@@ -10,8 +10,10 @@ pub mod metrics;
 pub mod origin;
 pub mod problem;
 pub mod security;
+pub mod session_port;
 pub mod static_files;
 pub mod stopping;
+pub mod terminal;
 
 use std::{sync::Arc, time::Duration};
 
@@ -134,6 +136,8 @@ pub fn router(state: AppState) -> Router {
         .merge(probes)
         .layer(middleware::from_fn(bodies::bound))
         .layer(CompressionLayer::new())
+        // As the servers inside send it: neither bounded nor compressed by us.
+        .merge(session_port::routes())
         .layer(middleware::from_fn(security::security_headers))
         .layer(CatchPanicLayer::custom(problem::from_panic))
         .layer(middleware::from_fn_with_state(

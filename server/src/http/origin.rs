@@ -77,6 +77,29 @@ pub async fn refuse_cross_site(
     }
 }
 
+/// The layer for WebSockets that a cookie authorizes: browsers let every site open one, with the cookie, so that nothing
+/// but the page's own word that it is ours will do.
+pub async fn require_own_page(
+    State(origins): State<Origins>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let own = request
+        .headers()
+        .get(header::ORIGIN)
+        .and_then(|origin| origin.to_str().ok())
+        .is_some_and(|origin| origins.is_own(origin, &request));
+    if own {
+        next.run(request).await
+    } else {
+        Problem::new(
+            Code::Forbidden,
+            "This connection did not come from a page of the console. Use the API with a key instead.",
+        )
+        .into_response()
+    }
+}
+
 impl Origins {
     fn source(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Source {
         let trusted = |address: IpAddr| {

@@ -219,7 +219,9 @@ fn answer(call: &Describe, found: &Answer, calls: &[Describe], schemas: &mut Sch
     object.insert("headers".to_owned(), Value::Object(headers));
     let (medias, schema): (&[&str], Value) = match found.kind {
         Kind::Empty => (&[], Value::Null),
-        Kind::Json(shape) => (&["application/json"], schemas.of_answer(shape)),
+        Kind::Json(shape) | Kind::JsonOr(shape, _) => {
+            (&["application/json"], schemas.of_answer(shape))
+        }
         Kind::Text(medias) => (medias, json!({"type": "string"})),
     };
     let mut content = Map::new();
@@ -229,6 +231,11 @@ fn answer(call: &Describe, found: &Answer, calls: &[Describe], schemas: &mut Sch
             body.insert("example".to_owned(), example.clone());
         }
         content.insert((*media).to_owned(), Value::Object(body));
+    }
+    if let Kind::JsonOr(_, others) = found.kind {
+        for media in others {
+            content.insert((*media).to_owned(), json!({"schema": {"type": "string"}}));
+        }
     }
     if !content.is_empty() {
         object.insert("content".to_owned(), Value::Object(content));

@@ -105,6 +105,8 @@ pub enum Kind {
     Empty,
     /// JSON of this shape.
     Json(SchemaOf),
+    /// JSON of this shape, or text of one of these media types, as the caller asks.
+    JsonOr(SchemaOf, &'static [&'static str]),
     /// Text of one of these media types.
     Text(&'static [&'static str]),
 }

@@ -19,6 +19,7 @@ other methods `405` with `Allow`.
 pub(super) const ORGANIZATION: &str = "org_0199d3e752b24f80b6e92c8a5d0f7e13";
 pub(super) const ENVIRONMENT: &str = "0199d3e7-52b2-7f80-b6e9-2c8a5d0f7e13";
 pub(super) const RUN: &str = "0199d3f1-10d4-7f96-b1a3-9c6e2d5f0b74";
+pub(super) const SESSION: &str = "0199d3f4-0b6c-7d18-9a52-6e7f80912a3b";
 pub(super) const USER: &str = "usr_0199d3e751b07508be9f9a9938ffb909";
 const KEY: &str = "key_0199d3e751b07508be9f9a9938ffb90a";
 const INVITATION: &str = "inv_0199d3e751b07508be9f9a9938ffb90b";
@@ -74,6 +75,34 @@ pub(super) fn environment() -> Value {
         "setup_updated_at": MORNING,
         "created_at": MORNING,
         "updated_at": MORNING,
+    })
+}
+
+pub(super) fn usage() -> Value {
+    json!({
+        "at": LATER, "cpu_milli": 480, "memory_used": 734_003_200_u64, "memory_limit": 4_294_967_296_u64,
+        "disk_used": 1_288_490_188_u64, "disk_size": 10_737_418_240_u64, "processes": 14,
+    })
+}
+
+pub(super) fn session() -> Value {
+    json!({
+        "organization_id": ORGANIZATION,
+        "session_id": SESSION,
+        "environment_id": ENVIRONMENT,
+        "environment_name": "data-analysis",
+        "environment_revision": 3,
+        "status": "running",
+        "message": "Runs.",
+        "requested_by_user_id": USER,
+        "worker": "worker-1",
+        "resources": {"cpu_milli": 2000, "memory_mib": 4096, "disk_gi": 10},
+        "image": {"image_id": "img_0199d3e751b07508be9f9a9938ffb90e", "generation": 2, "setup_run_id": RUN},
+        "idle_stop_after_seconds": 1800,
+        "stopped_delete_after_seconds": 604_800,
+        "usage": usage(),
+        "created_at": MORNING,
+        "started_at": MORNING,
     })
 }
 
@@ -215,6 +244,12 @@ pub(super) fn error(code: Code) -> Value {
         Code::SetupRunInProgress => {
             details["setup_run_id"] = json!(RUN);
             "A setup run of this environment is in flight. Wait for it or cancel it."
+        }
+        Code::SessionNotRunning => "The session is stopped. Resume it first.",
+        Code::SessionLimit => {
+            details["live"] = json!(20);
+            details["retryable"] = json!(true);
+            "Your organization has 20 live sessions, which is the most. Stop or delete one, then try again."
         }
         Code::SetupRunLimit => {
             details["in_flight"] = json!([RUN]);

@@ -8,7 +8,7 @@ use axum::{
 };
 use control::{Keyed, OpCtx};
 use domain::{
-    ids::{ApiKeyId, EnvironmentId, InvitationId, SetupRunId, UserId},
+    ids::{ApiKeyId, EnvironmentId, InvitationId, SessionId, SetupRunId, UserId},
     limits::SAFE_INTEGER_MAX,
     timestamp::Timestamp,
 };
@@ -41,6 +41,7 @@ struct Segments {
     environment_id: String,
     setup_run_id: String,
     api_key_id: String,
+    session_id: String,
     user_id: String,
     invitation_id: String,
     revision: String,
@@ -104,6 +105,17 @@ impl FromRequestParts<AppState> for OfRevision {
             parse("environment_id", &segments.environment_id)?,
             revision,
         ))
+    }
+}
+
+/// `…/{session_id}/…`
+pub struct OfSession(pub SessionId);
+
+impl FromRequestParts<AppState> for OfSession {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let segments = segments(parts, state).await?;
+        parse("session_id", &segments.session_id).map(Self)
     }
 }
 

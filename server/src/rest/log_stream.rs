@@ -24,7 +24,7 @@ use super::extract::{Ctx, OfRun, Query};
 use crate::http::{AppState, problem::Problem};
 
 /// A comment goes out when nothing else did for this long, so that no proxy takes the connection for dead.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// `GET …/log/stream?after=`
 pub async fn stream(

@@ -4,8 +4,9 @@ mod administration;
 pub mod audit;
 mod catalog;
 mod environments;
-mod extract;
+pub(crate) mod extract;
 mod log_stream;
+mod sessions;
 pub(crate) mod setup_runs;
 
 use axum::{
@@ -15,7 +16,7 @@ use axum::{
 
 use crate::{
     auth::bearer,
-    http::{AppState, problem},
+    http::{AppState, problem, terminal},
 };
 
 /// One call of the REST API.
@@ -129,6 +130,43 @@ fn table() -> Vec<(Operation, MethodRouter<AppState>)> {
         "GET",
         "/groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/log.txt",
         get(setup_runs::log_text),
+    );
+    add("GET", "/groundwork/v1/sessions", get(sessions::list));
+    add("POST", "/groundwork/v1/sessions", post(sessions::create));
+    add(
+        "GET",
+        "/groundwork/v1/sessions/{session_id}",
+        get(sessions::read),
+    );
+    add(
+        "DELETE",
+        "/groundwork/v1/sessions/{session_id}",
+        delete(sessions::remove),
+    );
+    add(
+        "GET",
+        "/groundwork/v1/sessions/{session_id}/samples",
+        get(sessions::samples),
+    );
+    add(
+        "POST",
+        "/groundwork/v1/sessions/{session_id}/stop",
+        post(sessions::stop),
+    );
+    add(
+        "POST",
+        "/groundwork/v1/sessions/{session_id}/resume",
+        post(sessions::resume),
+    );
+    add(
+        "POST",
+        "/groundwork/v1/sessions/{session_id}/exec",
+        post(sessions::exec),
+    );
+    add(
+        "GET",
+        "/groundwork/v1/sessions/{session_id}/terminal",
+        get(terminal::terminal),
     );
     add(
         "GET",

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{ids::EnvironmentId, roles::Role};
+use domain::{ids::EnvironmentId, roles::Role, session::Status::Provisioning};
 use http::Method;
 use server::rest;
 use testkit::PASSWORD;
@@ -165,6 +165,40 @@ fn rest_rows() -> Vec<Row> {
         row("GET /groundwork/v1/workers", "", ADMINS),
         row("GET /groundwork/v1/audit-events", "", ADMINS),
         row("GET /groundwork/v1/audit-events/export", "", ADMINS),
+        // Before them the admin's start of a run: re-testing leaves the environment usable.
+        row("GET /groundwork/v1/sessions", "", READ),
+        row(
+            "POST /groundwork/v1/sessions",
+            r#"{"environment_id":"{environment_id}"}"#,
+            [401, 403, 202, 202],
+        ),
+        row("GET /groundwork/v1/sessions/{session_id}", "", READ),
+        row("GET /groundwork/v1/sessions/{session_id}/samples", "", READ),
+        row(
+            "POST /groundwork/v1/sessions/{session_id}/exec",
+            r#"{"command":"echo x"}"#,
+            [401, 403, 200, 200],
+        ),
+        row(
+            "GET /groundwork/v1/sessions/{session_id}/terminal",
+            "",
+            [401, 403, 400, 400],
+        ),
+        row(
+            "POST /groundwork/v1/sessions/{session_id}/resume",
+            "",
+            [401, 403, 200, 200],
+        ),
+        row(
+            "POST /groundwork/v1/sessions/{session_id}/stop",
+            "",
+            [401, 403, 200, 200],
+        ),
+        row(
+            "DELETE /groundwork/v1/sessions/{session_id}",
+            "",
+            [401, 403, 200, 200],
+        ),
         // Last: it takes away what the others need.
         row(
             "DELETE /managed-agents/v1/environments/{environment_id}",
@@ -180,14 +214,37 @@ fn split(call: &str) -> (Method, &str) {
 }
 
 /// A path with its parameters filled in; ids that no test makes are of nothing.
-pub fn filled(path: &str, environment: &str, run: &str) -> String {
+pub fn filled(path: &str, environment: &str, run: &str, session: &str) -> String {
     const NOTHING: &str = "019a0000000070008000000000000001";
-    path.replace("{environment_id}", environment)
+    path.replace("{session_id}", session)
+        .replace("{environment_id}", environment)
         .replace("{setup_run_id}", run)
         .replace("{revision}", "1")
         .replace("{api_key_id}", &format!("key_{NOTHING}"))
         .replace("{user_id}", &format!("usr_{NOTHING}"))
         .replace("{invitation_id}", &format!("inv_{NOTHING}"))
+}
+
+/// A running session of it.
+async fn session_of(doors: &Doors, environment: EnvironmentId) -> String {
+    let app = &doors.app;
+    let started = app.control.start_session(&app.admin, environment, None);
+    let id = started.await.unwrap().value.session_id;
+    at_rest(doors, &id.to_string()).await;
+    id.to_string()
+}
+
+/// Waits until what was asked of a session is done.
+async fn at_rest(doors: &Doors, session: &str) {
+    let app = &doors.app;
+    let id = session.parse().unwrap();
+    app.eventually("the session rests", || async {
+        match app.control.get_session(&app.admin, id, None).await {
+            Ok(found) => (found.status != Provisioning && found.pending.is_none()).then_some(()),
+            Err(_) => Some(()),
+        }
+    })
+    .await;
 }
 
 async fn tested_environment(doors: &Doors) -> (EnvironmentId, String) {
@@ -209,14 +266,18 @@ async fn every_rest_operation_answers_each_kind_of_caller_as_listed() {
 
     let doors = Doors::open().await;
     let (environment, run) = tested_environment(&doors).await;
+    let session = session_of(&doors, environment).await;
     let mut wrong = Vec::new();
     for row in rest_rows() {
         let (method, path) = split(row.call);
-        let path = filled(path, &environment.to_string(), &run);
+        let path = filled(path, &environment.to_string(), &run, &session);
+        let body = row
+            .body
+            .replace("{environment_id}", &environment.to_string());
         let call = |caller: usize| {
             let mut call = doors.call(method.clone(), &path);
             if !row.body.is_empty() {
-                call = call.raw("application/json", row.body);
+                call = call.raw("application/json", body.clone());
             }
             if path.ends_with("/setup-runs") && method == Method::POST {
                 call = call.header("idempotency-key", &format!("k{caller}"));
@@ -236,6 +297,7 @@ async fn every_rest_operation_answers_each_kind_of_caller_as_listed() {
                 call = call.bearer(doors.key_of(role));
             }
             found.push(status(call).await);
+            at_rest(&doors, &session).await;
         }
         let expected = [row.anonymous, row.user, row.developer, row.admin];
         if found != expected {

@@ -25,6 +25,7 @@ use wire::{
 pub use exec::{Exec, ExecEvent};
 pub use http_door::HttpDoor;
 pub(crate) use live::Live;
+pub(crate) use pages::startable_view;
 pub use terminals::{Terminal, TerminalEvent, TerminalId};
 
 use crate::{
@@ -253,6 +254,13 @@ impl Control {
             }
         }
         Err(Error::unavailable("the environment kept changing"))
+    }
+
+    /// Whether the caller may use this session, for doors that have more to check before they use it.
+    pub async fn check_session_use(&self, ctx: &OpCtx, id: SessionId) -> Result<()> {
+        self.load_session(ctx, id, Action::UseSessions)
+            .await
+            .map(drop)
     }
 
     /// All sessions of the caller's organization (of one environment, if given), newest first.

@@ -70,6 +70,8 @@ pub struct EnvironmentItem {
     pub testable: bool,
     /// The run in flight.
     pub active_setup_run_id: Option<SetupRunId>,
+    /// Why no session may start from it; empty: one may.
+    pub session_refusal: String,
     /// Last change of the definition.
     pub updated_at: Timestamp,
     /// Creation.
@@ -137,8 +139,8 @@ pub struct EnvironmentPage {
     pub badge: SetupBadge,
     /// Its label.
     pub badge_label: String,
-    /// Whether a session could start.
-    pub usable: bool,
+    /// Why no session may start from it; empty: one may.
+    pub session_refusal: String,
     /// What differs from what was verified; only where the verdict is stale.
     pub staleness: Option<Staleness>,
     /// Who changed the script last, for people.

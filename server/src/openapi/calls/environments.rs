@@ -65,7 +65,7 @@ fn reference() -> Vec<Describe> {
             .header("Idempotency-Replayed", "`true` when this is the answer to an earlier request with the same key.")
             .errors(&[Code::RevisionConflict, Code::PreconditionFailed, Code::PreconditionRequired]),
         call("DELETE", ONE, "managedAgentsDeleteEnvironment", Environments, Developer, "Delete an environment")
-            .text("Cannot be undone. Cancels its run in flight; sessions that run keep their sandbox. Again: `404`.")
+            .text("Cannot be undone. Cancels its run in flight and deletes its sessions with their files. Again: `404`.")
             .json::<Deleted>(200, "It is gone.", json!({"deleted": true})),
     ]
 }

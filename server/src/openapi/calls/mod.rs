@@ -3,6 +3,7 @@
 mod administration;
 mod environments;
 mod service;
+mod sessions;
 mod setup_runs;
 
 use super::Describe;
@@ -12,6 +13,7 @@ pub(super) fn all() -> Vec<Describe> {
     [
         environments::calls(),
         setup_runs::calls(),
+        sessions::calls(),
         administration::calls(),
         service::calls(),
     ]
