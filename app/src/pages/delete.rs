@@ -13,9 +13,11 @@ use crate::{
         AppError,
         environments::{DeleteEnvironment, load_environment},
         page_data,
+        sessions::count_sessions_of,
     },
     components::{Alert, Failure, Loading, PageHead, Submit, Tone},
     links,
+    pages::table_parts::WhatRuns,
 };
 
 /// Asks before an environment is deleted: the page behind the dialog's link, for readers without scripting.
@@ -32,7 +34,10 @@ pub fn DeletePage() -> impl IntoView {
         move || id.get(),
         |id| async move {
             match id {
-                Some(id) => load_environment(id).await,
+                Some(id) => {
+                    let page = load_environment(id).await?;
+                    Ok((page, count_sessions_of(id).await?))
+                }
                 None => Err(AppError::new(Code::NotFound, "")),
             }
         },
@@ -48,8 +53,8 @@ pub fn DeletePage() -> impl IntoView {
     view! {
         <Suspense fallback=Loading>
             {move || Suspend::new(async move {
-                let page = match page.await {
-                    Ok(page) => page.page,
+                let (page, sessions) = match page.await {
+                    Ok((page, sessions)) => (page.page, sessions),
                     Err(error) => return view! { <Failure error /> }.into_any(),
                 };
                 if !page.may.change {
@@ -72,6 +77,7 @@ pub fn DeletePage() -> impl IntoView {
                                         "Delete " <strong class="break-words">{name}</strong>
                                         "? New sessions cannot use it any more, and there is no way back."
                                     </p>
+                                    {(sessions > 0).then(|| view! { <WhatRuns count=sessions /> })}
                                     {page
                                         .active_run
                                         .is_some()

@@ -3,7 +3,7 @@
 use domain::ids::EnvironmentId;
 use leptos::prelude::*;
 use leptos_router::hooks::{use_params_map, use_query_map};
-use wire::error::Code;
+use wire::{console::EnvironmentPage as EnvironmentFacts, error::Code};
 
 use crate::{
     api::{
@@ -11,6 +11,7 @@ use crate::{
         environments::{EditPage, SaveEnvironment, load_environment},
         history::{PutBack, merge_environment},
         page_data,
+        sessions::StartSession,
     },
     components::{
         Alert, CopyId, Draw, Errors, Failure, Icon, Loading, PageHead, SetupBadgeView, Submit,
@@ -27,6 +28,7 @@ use crate::{
         form::Fields,
         inputs::Inputs,
         merging::MergePanel,
+        sessions::NotStarted,
         setup_panel::{PanelData, SetupPanel},
     },
     text::shown,
@@ -251,10 +253,54 @@ fn Edit(page: EditPage) -> impl IntoView {
                 </ActionForm>
                 <div class="split-side">
                     <SetupPanel data=panel reload />
+                    <Sessions facts panel />
                     <Facts facts />
                 </div>
             </div>
         </div>
+    }
+    .into_any()
+}
+
+/// The way to a session, or why there is none.
+#[component]
+fn Sessions(facts: RwSignal<EnvironmentFacts>, panel: RwSignal<PanelData>) -> impl IntoView {
+    let start = ServerAction::<StartSession>::new();
+    let refused = Signal::derive(move || start.value().get().and_then(Result::err));
+    let may = facts.with_untracked(|facts| facts.may.use_sessions);
+    let id = facts.with_untracked(|facts| facts.environment.environment_id);
+    let refusal = Memo::new(move |_| facts.with(|facts| facts.session_refusal.clone()));
+    view! {
+        <section class="card card-body flex flex-col gap-3" aria-label="Sessions">
+            <div class="flex flex-wrap items-center justify-between gap-2">
+                <h2 class="text-base font-semibold">"Sessions"</h2>
+                <a class="link text-sm" href=links::SESSIONS>
+                    "All sessions"
+                </a>
+            </div>
+            {move || refused.get().map(|error| view! { <NotStarted error environment=None /> })}
+            {move || {
+                let reason = refusal.get();
+                if !may {
+                    return view! {
+                        <p class="text-sm text-ink-2">"Starting sessions takes the role developer or admin."</p>
+                    }
+                        .into_any();
+                }
+                if !reason.is_empty() {
+                    return view! { <p class="text-sm text-ink-2">"No session can start. " {reason}</p> }.into_any();
+                }
+                let key = panel.with_untracked(|panel| format!("{}-session", panel.key));
+                view! {
+                    <ActionForm action=start>
+                        <input type="hidden" name="environment_id" value=id.to_string() />
+                        <input type="hidden" name="key" value=key />
+                        <Submit label="Start session" icon=Icon::Play busy=start.pending() />
+                    </ActionForm>
+                }
+                    .into_any()
+            }}
+        </section>
     }
     .into_any()
 }

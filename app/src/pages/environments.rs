@@ -16,11 +16,13 @@ use crate::{
     api::{
         environments::{TablePage, load_environments},
         page_data,
+        sessions::StartSession,
         setup_runs::TestSetup,
     },
     components::{CopyId, Draw, Failure, Icon, Loading, Menu, SetupBadgeView},
     links,
     live::now::{Ago, Now},
+    pages::sessions,
     pages::table_parts::{DeleteDialog, Heading, NotStarted, Nothing, Search},
 };
 
@@ -104,6 +106,9 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
     let deleting: RwSignal<Option<EnvironmentItem>> = RwSignal::new(None);
     let test = ServerAction::<TestSetup>::new();
     let refused = Signal::derive(move || test.value().get().and_then(Result::err));
+    let session = ServerAction::<StartSession>::new();
+    let no_session = Signal::derive(move || session.value().get().and_then(Result::err));
+    let wanted = move || session.input().get().map(|input| input.environment_id);
     go_to_started_run(test);
     follow(rows, sort);
 
@@ -147,6 +152,7 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
                     })}
             </header>
             {move || refused.get().map(|error| view! { <NotStarted error /> })}
+            {move || no_session.get().map(|error| view! { <sessions::NotStarted error environment=wanted() /> })}
             <Show when=move || !is_empty.get() fallback=move || view! { <Nothing may_change templates /> }>
                 <Search text sort />
                 <p class="visually-hidden" role="status">
@@ -187,11 +193,11 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
                                 <For
                                     each=visible
                                     key=|item| {
-                                        (item.environment_id, item.badge, item.updated_at, item.active_setup_run_id)
+                                        (item.environment_id, item.badge, item.updated_at, item.active_setup_run_id, item.session_refusal.clone())
                                     }
                                     let:item
                                 >
-                                    <Row item may_change key=key.get_value() test deleting />
+                                    <Row item may_change key=key.get_value() test session deleting />
                                 </For>
                             </tbody>
                         </table>
@@ -222,6 +228,7 @@ fn Row(
     may_change: bool,
     key: String,
     test: ServerAction<TestSetup>,
+    session: ServerAction<StartSession>,
     deleting: RwSignal<Option<EnvironmentItem>>,
 ) -> impl IntoView {
     let id = item.environment_id;
@@ -236,6 +243,11 @@ fn Row(
         None => view! { <SetupBadgeView badge=item.badge /> }.into_any(),
     };
     let testable = item.testable && item.active_setup_run_id.is_none();
+    let session_key = format!("{key}-{id}");
+    let start = StartSession {
+        environment_id: id,
+        key: session_key.clone(),
+    };
     let label = format!("Actions for {}", item.name);
     let for_dialog = item.clone();
     let key = format!("{key}-{id}");
@@ -296,6 +308,31 @@ fn Row(
                                             </form>
                                         }
                                     })}
+                                {if item.session_refusal.is_empty() {
+                                    view! {
+                                        <form
+                                            method="post"
+                                            action=StartSession::url()
+                                            on:submit=move |event| {
+                                                event.prevent_default();
+                                                session.dispatch(start.clone());
+                                            }
+                                        >
+                                            <input type="hidden" name="environment_id" value=id.to_string() />
+                                            <input type="hidden" name="key" value=session_key />
+                                            <button type="submit" class="menu-item">
+                                                <Draw icon=Icon::Play />
+                                                "Start session"
+                                            </button>
+                                        </form>
+                                    }
+                                        .into_any()
+                                } else {
+                                    view! {
+                                        <p class="menu-note">"No session can start. " {item.session_refusal.clone()}</p>
+                                    }
+                                        .into_any()
+                                }}
                                 <hr class="menu-line" />
                                 <a
                                     class="menu-item menu-item-danger"

@@ -10,7 +10,7 @@ use wire::{error::Code, sessions::SessionPage as Page};
 
 use crate::{
     api::{
-        AppError,
+        AppError, page_data,
         sessions::{DeleteSession, OneSession, ResumeSession, StopSession, load_session},
     },
     components::{Alert, CopyId, Draw, Failure, Icon, Loading, PageHead, Submit, Tone},
@@ -43,7 +43,7 @@ async fn load(id: Option<SessionId>) -> Result<OneSession, AppError> {
 #[component]
 pub fn SessionPage() -> impl IntoView {
     let id = session_id();
-    let page = Resource::new_blocking(move || id.get(), load);
+    let page = page_data(move || id.get(), load);
     view! {
         <Suspense fallback=Loading>
             {move || Suspend::new(async move {
@@ -333,7 +333,7 @@ fn Facts(page: RwSignal<Page>) -> impl IntoView {
 #[component]
 pub fn DeleteSessionPage() -> impl IntoView {
     let id = session_id();
-    let page = Resource::new_blocking(move || id.get(), load);
+    let page = page_data(move || id.get(), load);
     let action = ServerAction::<DeleteSession>::new();
     let error = Signal::derive(move || action.value().get().and_then(Result::err));
     view! {

@@ -9,7 +9,7 @@ use wire::sessions::{Session, Startable};
 
 use crate::{
     api::{
-        AppError,
+        AppError, page_data,
         sessions::{AllSessions, StartSession, load_sessions},
     },
     components::{
@@ -74,7 +74,7 @@ pub fn NotStarted(
 /// The page.
 #[component]
 pub fn SessionsPage() -> impl IntoView {
-    let sessions = Resource::new_blocking(|| (), |()| load_sessions());
+    let sessions = page_data(|| (), |()| load_sessions());
     view! {
         <Suspense fallback=Loading>
             {move || Suspend::new(async move {
@@ -254,6 +254,7 @@ fn Start(
                         <input type="hidden" name="key" value=key />
                         <div class="start-row">
                             <Select
+                                id="environment"
                                 label="Environment"
                                 name="environment_id"
                                 value=chosen

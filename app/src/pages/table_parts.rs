@@ -9,7 +9,7 @@ use wire::{
 };
 
 use crate::{
-    api::{AppError, environments::DeleteEnvironment},
+    api::{AppError, environments::DeleteEnvironment, sessions::count_sessions_of},
     components::{Alert, Dialog, Draw, Icon, Submit, Tone, field::bind_input},
     links,
 };
@@ -154,6 +154,18 @@ pub fn DeleteDialog(
             deleting.set(None);
         }
     });
+    // Asked when the dialog opens: the table does not know.
+    let sessions = RwSignal::new(None::<u64>);
+    Effect::new(move |_| {
+        sessions.set(None);
+        if let Some(item) = deleting.get() {
+            leptos::task::spawn_local(async move {
+                if let Ok(count) = count_sessions_of(item.environment_id).await {
+                    sessions.set(Some(count));
+                }
+            });
+        }
+    });
     view! {
         <Dialog open title="Delete environment" heading_id="delete-title">
             {move || {
@@ -175,6 +187,12 @@ pub fn DeleteDialog(
                                         "Delete " <strong class="break-words">{item.name.clone()}</strong>
                                         "? New sessions cannot use it any more, and there is no way back."
                                     </p>
+                                    {move || {
+                                        sessions
+                                            .get()
+                                            .filter(|count| *count > 0)
+                                            .map(|count| view! { <WhatRuns count /> })
+                                    }}
                                     {item
                                         .active_setup_run_id
                                         .is_some()
@@ -208,6 +226,21 @@ pub fn DeleteDialog(
                     })
             }}
         </Dialog>
+    }
+    .into_any()
+}
+
+/// What a deletion takes along.
+#[component]
+pub fn WhatRuns(
+    /// Sessions.
+    count: u64,
+) -> impl IntoView {
+    view! {
+        <Alert tone=Tone::Warn>
+            {crate::format::count(count, "session", "sessions")}
+            " of it will be stopped and deleted with all files."
+        </Alert>
     }
     .into_any()
 }

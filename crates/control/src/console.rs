@@ -193,6 +193,7 @@ impl Control {
             resources: item.resources,
             badge: item.badge,
             badge_label: item.badge_label,
+            usable: startable_view(&row).reason.is_empty(),
             session_refusal: startable_view(&row).reason,
             staleness: staleness.stale.then_some(staleness),
             setup_updated_by,

@@ -316,6 +316,7 @@ async fn status(call: Call<'_>) -> u16 {
 async fn every_server_function_answers_each_kind_of_caller_as_listed() {
     let doors = Doors::open().await;
     let (environment, run) = tested_environment(&doors).await;
+    let session = session_of(&doors, environment).await;
     let functions = coverage_functions::all();
     let listed: BTreeSet<String> = functions.iter().map(|f| f.path.to_owned()).collect();
     let there: BTreeSet<String> = leptos::server_fn::axum::server_fn_paths()
@@ -342,6 +343,7 @@ async fn every_server_function_answers_each_kind_of_caller_as_listed() {
                     let value = value
                         .replace("{environment_id}", &environment.to_string())
                         .replace("{setup_run_id}", &run)
+                        .replace("{session_id}", &session)
                         .replace("{caller}", &n.to_string());
                     ((*name).to_owned(), value)
                 })
@@ -355,6 +357,7 @@ async fn every_server_function_answers_each_kind_of_caller_as_listed() {
                 call = call.header("cookie", cookie);
             }
             found.push(status(call).await);
+            at_rest(&doors, &session).await;
         }
         if found != function.expected {
             wrong.push(format!(

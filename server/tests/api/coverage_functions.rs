@@ -3,7 +3,7 @@
 /// A server function and the statuses that nobody, a user, a developer and an admin get.
 pub struct Function {
     pub path: &'static str,
-    /// Form fields; `{environment_id}` and `{setup_run_id}` are filled in.
+    /// Form fields; `{environment_id}`, `{setup_run_id}` and `{session_id}` are filled in.
     pub form: &'static [(&'static str, &'static str)],
     pub expected: [u16; 4],
 }
@@ -28,6 +28,7 @@ const ADMINS: [u16; 4] = [401, 403, 403, 200];
 const ADMINS_NONE: [u16; 4] = [401, 403, 403, 404];
 
 const ENVIRONMENT: (&str, &str) = ("environment_id", "{environment_id}");
+const SESSION: (&str, &str) = ("session_id", "{session_id}");
 const RUN: (&str, &str) = ("setup_run_id", "{setup_run_id}");
 const TOKEN: (&str, &str) = ("token", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
 const NOBODY: (&str, &str) = ("user_id", "usr_019a0000000070008000000000000001");
@@ -193,6 +194,18 @@ pub fn all() -> Vec<Function> {
             &[ENVIRONMENT, ("seen", "1")],
             [401, 403, 409, 409],
         ),
+        function("/fn/sessions", &[], MEMBERS),
+        function("/fn/session", &[SESSION], MEMBERS),
+        function("/fn/sessions-of", &[ENVIRONMENT], MEMBERS),
+        function(
+            "/fn/start-session",
+            &[ENVIRONMENT, ("key", "session-{caller}")],
+            DEVELOPERS,
+        ),
+        function("/fn/stop-session", &[SESSION], DEVELOPERS),
+        function("/fn/resume-session", &[SESSION], DEVELOPERS),
+        // Gone for the second who asks.
+        function("/fn/delete-session", &[SESSION], [401, 403, 200, 404]),
         function(
             "/fn/delete-environment",
             &[ENVIRONMENT],

@@ -187,7 +187,12 @@ async fn the_described_query_parameters_are_those_that_the_call_takes() {
     let environment = doors.app.environment("Asked", "echo hi\n").await;
     let run = doors.app.run(environment).await.to_string();
     for operation in rest::operations() {
-        let path = crate::coverage::filled(operation.path, &environment.to_string(), &run);
+        let path = crate::coverage::filled(
+            operation.path,
+            &environment.to_string(),
+            &run,
+            &environment.to_string(),
+        );
         let method: Method = operation.method.parse().unwrap();
         let mut call = doors
             .call(method.clone(), &format!("{path}?no_such_parameter=1"))

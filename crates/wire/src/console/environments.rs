@@ -139,6 +139,8 @@ pub struct EnvironmentPage {
     pub badge: SetupBadge,
     /// Its label.
     pub badge_label: String,
+    /// Whether a session could start.
+    pub usable: bool,
     /// Why no session may start from it; empty: one may.
     pub session_refusal: String,
     /// What differs from what was verified; only where the verdict is stale.
