@@ -73,10 +73,7 @@ pub async fn start_session(
     use super::door;
     let app = door::member()?;
     let path = format!("console/environments/{environment_id}/sessions");
-    let keyed = door::answer(
-        &app.ctx,
-        control::Keyed::new(&key, "POST", &path, "", b""),
-    )?;
+    let keyed = door::answer(&app.ctx, control::Keyed::new(&key, "POST", &path, "", b""))?;
     let started = app
         .control
         .start_session(&app.ctx, environment_id, Some(keyed))

@@ -69,7 +69,8 @@ fn Loaded(one: OneSession) -> impl IntoView {
         let stopped = stop.value().get().and_then(Result::err);
         stopped.or_else(|| resume.value().get().and_then(Result::err))
     });
-    let standing = Memo::new(move |_| page.with(|page| (page.session.status, page.session.pending)));
+    let standing =
+        Memo::new(move |_| page.with(|page| (page.session.status, page.session.pending)));
     let usable = Memo::new(move |_| {
         standing.get() == (Status::Running, None) && page.with(|page| page.may_use)
     });
@@ -272,7 +273,9 @@ fn NoShell(page: RwSignal<Page>, standing: Memo<(Status, Option<Wish>)>) -> impl
         (_, Some(Wish::Delete)) => "The session is being deleted.",
         (_, Some(Wish::Stop)) => "The session is being stopped; its files are kept.",
         (Status::Provisioning, _) => "The sandbox is being prepared.",
-        (Status::Stopped, _) => "Resume the session to open a terminal. Its files are as they were.",
+        (Status::Stopped, _) => {
+            "Resume the session to open a terminal. Its files are as they were."
+        }
         _ => "There is no terminal.",
     };
     view! {

@@ -35,11 +35,7 @@ fn path(values: &[f64], most: f64) -> (String, String) {
         let x = step * index as f64;
         let y = HEIGHT - 1.0 - (value / most).clamp(0.0, 1.0) * (HEIGHT - 2.0);
         // Writing to a String cannot fail.
-        let _ = write!(
-            line,
-            "{}{x:.1} {y:.1}",
-            if index == 0 { "M" } else { " L" }
-        );
+        let _ = write!(line, "{}{x:.1} {y:.1}", if index == 0 { "M" } else { " L" });
     }
     let area = format!("{line} L{WIDTH} {HEIGHT} L0 {HEIGHT} Z");
     (line, area)

@@ -54,9 +54,8 @@ fn layers_for(environment: &EnvironmentRow) -> Result<(Vec<String>, Option<Image
             Error::environment_not_verified(Some(view::start_run(environment.environment_id)))
         })?;
     let digest = image
-        .image
-        .rsplit_once('@')
-        .map(|(_, digest)| digest.to_owned())
+        .digest()
+        .map(str::to_owned)
         .ok_or_else(|| Error::internal("a setup image's reference has no digest"))?;
     Ok((
         vec![digest],

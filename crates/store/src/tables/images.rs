@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use control::ports::{ImageStore, StoreError, rows::EnvironmentRow};
 use domain::{ids::EnvironmentId, timestamp::Timestamp};
 
-use super::environments;
+use super::{environments, sessions};
 use crate::Database;
 
 #[async_trait]
@@ -17,9 +17,9 @@ impl ImageStore for Database {
             .collect())
     }
     async fn session_layers(&self) -> Result<Vec<String>, StoreError> {
-        Ok(Vec::new())
+        sessions::layers(self).await
     }
     async fn last_session_starts(&self) -> Result<Vec<(EnvironmentId, Timestamp)>, StoreError> {
-        Ok(Vec::new())
+        sessions::last_starts(self).await
     }
 }

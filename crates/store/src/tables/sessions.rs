@@ -2,11 +2,12 @@
 
 use async_trait::async_trait;
 use control::ports::{
-    Effects, SessionAdmission, SessionRow, SessionStore, StoreError, Topic, Written,
+    Effects, SessionAdmission, SessionRecord, SessionRow, SessionStore, StoreError, Topic, Written,
 };
 use domain::{
     ids::{EnvironmentId, OrganizationId, SessionId},
     session::{SessionState, Wish},
+    timestamp::Timestamp,
 };
 
 use super::effects;
@@ -163,6 +164,41 @@ impl SessionStore for Database {
         .map(read)
         .collect()
     }
+}
+
+/// Digests of the layers that sessions rest upon; one may come several times.
+pub(super) async fn layers(db: &Database) -> Result<Vec<String>, StoreError> {
+    let rows = db
+        .rows(
+            "SELECT session_id, record FROM sessions WHERE deleted_at IS NULL",
+            values![],
+        )
+        .await?;
+    let mut layers = Vec::new();
+    for row in &rows {
+        let columns = Columns::new(row, "sessions", "session_id");
+        let record: SessionRecord = columns.json("record")?;
+        layers.extend(record.layers);
+    }
+    Ok(layers)
+}
+
+/// When a session of each environment last came up, deleted ones included.
+pub(super) async fn last_starts(
+    db: &Database,
+) -> Result<Vec<(EnvironmentId, Timestamp)>, StoreError> {
+    db.rows(
+        "SELECT environment_id, MAX(started_at) AS last_started FROM sessions WHERE started_at IS NOT NULL \
+         GROUP BY environment_id",
+        values![],
+    )
+    .await?
+    .iter()
+    .map(|row| {
+        let columns = Columns::new(row, "sessions", "environment_id");
+        Ok((columns.id("environment_id")?, columns.time("last_started")?))
+    })
+    .collect()
 }
 
 /// How many sessions of the organization are live, if that is the most. Admissions of one organization take turns.

@@ -66,6 +66,7 @@ macro_rules! suite {
                 live_sessions_have_a_limit,
                 racing_admissions_of_sessions_keep_the_limit,
                 sessions_are_listed_newest_first_without_deleted_ones,
+                layers_are_needed_until_a_session_is_deleted,
                 another_organizations_session_is_not_there,
                 sessions_ring,
                 a_session_with_an_unknown_wish_is_named,

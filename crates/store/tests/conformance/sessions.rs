@@ -1,8 +1,8 @@
 //! Sessions.
 
 use control::ports::{
-    Doorbell, ImageOrigin, SessionAdmission, SessionRecord, SessionRow, SessionStore, Store,
-    StoreError, Topic, Written, rows::EnvironmentRow,
+    Doorbell, ImageOrigin, ImageStore, SessionAdmission, SessionRecord, SessionRow, SessionStore,
+    Store, StoreError, Topic, Written, rows::EnvironmentRow,
 };
 use domain::session::{Command, SessionState, Status, Wish};
 
@@ -196,6 +196,33 @@ pub async fn sessions_are_listed_newest_first_without_deleted_ones(bed: &Bed) {
     assert_eq!(bed.db.sessions_on("wörker one").await.unwrap().len(), 2);
     let left = bed.db.sessions(rows::id(1), None).await.unwrap();
     assert_eq!(ids(left), [rows::id(301), rows::id(300)]);
+}
+
+pub async fn layers_are_needed_until_a_session_is_deleted(bed: &Bed) {
+    let environment = with_environment(bed).await;
+    admit(bed, &environment, 300).await;
+    admit(bed, &environment, 301).await;
+    let mut layers = bed.db.session_layers().await.unwrap();
+    layers.dedup();
+    assert_eq!(layers, ["sha256:1", "sha256:2", "sha256:1", "sha256:2"]);
+    assert!(bed.db.last_session_starts().await.unwrap().is_empty());
+    for (number, started) in [(300, 70), (301, 60)] {
+        let mut row = read(bed, number).await;
+        row.version += 1;
+        row.state = SessionState {
+            status: Status::Deleted,
+            wish: None,
+        };
+        row.started_at = Some(rows::at(started));
+        row.deleted_at = Some(rows::at(99));
+        let done = bed.db.update_session(1, &row, rows::none()).await;
+        assert_eq!(done.unwrap(), Written::Done);
+    }
+    assert!(bed.db.session_layers().await.unwrap().is_empty());
+    assert_eq!(
+        bed.db.last_session_starts().await.unwrap(),
+        [(environment.environment_id, rows::at(70))]
+    );
 }
 
 pub async fn another_organizations_session_is_not_there(bed: &Bed) {
