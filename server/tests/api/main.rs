@@ -15,5 +15,6 @@ mod doors;
 mod environments;
 mod openapi;
 mod own_api;
+mod sessions;
 mod setup_runs;
 mod support;

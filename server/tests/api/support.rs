@@ -114,6 +114,11 @@ impl Doors {
         }
     }
 
+    /// The doors, to be served on a port.
+    pub fn router(&self) -> Router {
+        self.router.clone()
+    }
+
     /// The key of a role.
     pub fn key_of(&self, role: Role) -> &str {
         match role {
