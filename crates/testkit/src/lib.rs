@@ -28,6 +28,5 @@ pub use definitions::{PASSWORD, catalog, create_body, definition};
 pub use hooked_store::{HookedStore, Moment};
 pub use ids::TestIds;
 pub use runtime::{ECHO_PORT, Scenario, ScriptedRuntime, Step};
-pub use runtime::{Scenario, ScriptedRuntime, Step};
 pub use session_host::ScriptedHost;
 pub use worker::TestWorker;

@@ -19,7 +19,7 @@ pub async fn run(command: AdminCommand) -> Result<ExitCode, Fatal> {
     };
     let settings = Settings::for_places(&args.places)?;
     let dir = DataDir::open(&settings.data)?;
-    let opened = Opened::new(&settings, &dir).await?;
+    let opened = Opened::new(&settings, &dir, None).await?;
     let done = match &command {
         AdminCommand::CreateMember(args) => create_member(&opened, args).await,
         AdminCommand::CreateApiKey(args) => create_api_key(&opened, args).await,

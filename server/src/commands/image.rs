@@ -18,7 +18,7 @@ pub async fn run(command: ImageCommand) -> Result<ExitCode, Fatal> {
         ImageCommand::List { places } => {
             let settings = Settings::for_places(&places)?;
             let dir = DataDir::open(&settings.data)?;
-            let opened = Opened::new(&settings, &dir).await?;
+            let opened = Opened::new(&settings, &dir, None).await?;
             let items = opened.control.setup_images().await;
             opened.database.close().await;
             list(&worker::images(&dir), &items.map_err(|e| refused(&e))?)?;
@@ -75,7 +75,7 @@ pub async fn run(command: ImageCommand) -> Result<ExitCode, Fatal> {
             let settings = Settings::for_places(&places)?;
             // Alone: a server that runs may be about to start a sandbox from a layer.
             let dir = DataDir::take(&settings.data)?;
-            let opened = Opened::new(&settings, &dir).await?;
+            let opened = Opened::new(&settings, &dir, None).await?;
             let needed = opened.control.needed_layers().await;
             opened.database.close().await;
             let needed = needed.map_err(|e| refused(&e))?;

@@ -6,6 +6,7 @@ use control::{Config, Control, Parts, ServerKey, ports::Ids};
 use domain::environment::Catalog;
 use store::OpenOptions;
 
+use super::worker::Worker;
 use crate::{
     clock::{SystemClock, SystemIds},
     config::{Database, Settings},
@@ -26,8 +27,13 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the database in `dir` or wherever the settings say, and builds the application layer.
-    pub async fn new(settings: &Settings, dir: &DataDir) -> Result<Self, Fatal> {
+    /// Opens the database in `dir` or wherever the settings say, and builds the application layer; sessions are those of
+    /// `worker`.
+    pub async fn new(
+        settings: &Settings,
+        dir: &DataDir,
+        worker: Option<&Worker>,
+    ) -> Result<Self, Fatal> {
         let key = dir.key()?;
         let database = store::open(&url(&settings.database)?, OpenOptions { migrate: true })
             .await
@@ -40,7 +46,7 @@ impl Opened {
             ids: ids.clone(),
             doorbell: database.clone(),
             catalog: Arc::new(catalog(settings)),
-            sessions: None,
+            sessions: worker.map(|worker| worker.sessions(clock)),
             config: Config {
                 images_max_bytes: settings.images_max_bytes,
                 ..Config::new(ServerKey::new(*key.bytes()))

@@ -48,7 +48,7 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode, Fatal> {
     } else {
         None
     };
-    let opened = Opened::new(&settings, &dir).await?;
+    let opened = Opened::new(&settings, &dir, worker.as_ref()).await?;
     let stop = CancellationToken::new();
 
     let setup_link = first_start(&opened, first_admin, &settings, address).await?;

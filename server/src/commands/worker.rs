@@ -119,7 +119,6 @@ impl Worker {
     }
 
     /// What the control plane asks about sessions.
-    #[allow(dead_code, reason = "sessions of the control plane take it up")]
     pub fn sessions(&self, clock: SystemClock) -> Arc<dyn SessionHost> {
         Arc::new(Sessions::new(
             Arc::clone(&self.runtime),

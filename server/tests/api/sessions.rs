@@ -76,12 +76,17 @@ async fn a_session_is_started_used_stopped_resumed_and_deleted() {
         async move { call.json(&body).send().await }
     };
     let ran = exec(json!({"command": "echo hi"})).await.ok();
-    assert_eq!((&ran["exit_code"], &ran["stdout"]), (&json!(0), &json!("hi\n")));
+    assert_eq!(
+        (&ran["exit_code"], &ran["stdout"]),
+        (&json!(0), &json!("hi\n"))
+    );
     let details = exec(json!({"command": "a", "argv": ["b"]}))
         .await
         .refused(400, "invalid_request");
     assert_eq!(details["field"], "argv");
-    exec(json!({"nonsense": 1})).await.refused(400, "invalid_request");
+    exec(json!({"nonsense": 1}))
+        .await
+        .refused(400, "invalid_request");
 
     for (action, status) in [("stop", "stopped"), ("resume", "running")] {
         doors
@@ -149,7 +154,9 @@ async fn a_command_streams_and_leaving_kills_it() {
     let whole = stream("warn oh").send().await;
     assert_eq!(whole.header("content-type"), Some("text/event-stream"));
     assert!(
-        whole.text.starts_with("event: stderr\ndata: {\"text\":\"oh\\n\"}\n\nevent: exit\ndata: {"),
+        whole
+            .text
+            .starts_with("event: stderr\ndata: {\"text\":\"oh\\n\"}\n\nevent: exit\ndata: {"),
         "{}",
         whole.text
     );
@@ -212,7 +219,10 @@ async fn a_terminal_is_a_web_socket_that_can_be_come_back_to() {
     };
     let (mut socket, _) = connect("?cols=100&rows=30".to_owned()).await.unwrap();
     let hello = said(&mut socket).await;
-    assert_eq!((&hello["type"], &hello["reattached"]), (&json!("terminal"), &json!(false)));
+    assert_eq!(
+        (&hello["type"], &hello["reattached"]),
+        (&json!("terminal"), &json!(false))
+    );
     let terminal = hello["terminal_id"].as_str().unwrap().to_owned();
     socket.send(Message::binary("one\n")).await.unwrap();
     shown(&mut socket, "[one]").await;
@@ -224,7 +234,10 @@ async fn a_terminal_is_a_web_socket_that_can_be_come_back_to() {
     socket.send(Message::text(resize)).await.unwrap();
     socket.send(Message::binary("exit\n")).await.unwrap();
     let exit = said(&mut socket).await;
-    assert_eq!((&exit["type"], &exit["exit_code"]), (&json!("exit"), &json!(7)));
+    assert_eq!(
+        (&exit["type"], &exit["exit_code"]),
+        (&json!("exit"), &json!(7))
+    );
     assert!(doors.app.host.sizes().contains(&(100, 30)));
     assert!(doors.app.host.sizes().contains(&(90, 20)));
 }
@@ -236,7 +249,9 @@ async fn a_cookie_opens_a_terminal_only_for_the_consoles_own_pages() {
     let address = listen(doors.router()).await;
     let cookie = sign_in(&doors, DEVELOPER).await;
     let connect = |origin: Option<String>, path: &str| {
-        let mut request = format!("ws://{address}{path}").into_client_request().unwrap();
+        let mut request = format!("ws://{address}{path}")
+            .into_client_request()
+            .unwrap();
         let headers = request.headers_mut();
         headers.insert("cookie", cookie.parse().unwrap());
         if let Some(origin) = origin {
@@ -245,18 +260,32 @@ async fn a_cookie_opens_a_terminal_only_for_the_consoles_own_pages() {
         async move {
             match tokio_tungstenite::connect_async(request).await {
                 Ok((socket, _)) => Ok(socket),
-                Err(tokio_tungstenite::tungstenite::Error::Http(answer)) => Err(answer.status().as_u16()),
+                Err(tokio_tungstenite::tungstenite::Error::Http(answer)) => {
+                    Err(answer.status().as_u16())
+                }
                 Err(other) => panic!("{other}"),
             }
         }
     };
     let path = format!("/sessions/{id}/terminal");
-    for origin in [None, Some("https://evil.example".to_owned()), Some("null".to_owned())] {
-        assert_eq!(connect(origin.clone(), &path).await.err(), Some(403), "{origin:?}");
+    for origin in [
+        None,
+        Some("https://evil.example".to_owned()),
+        Some("null".to_owned()),
+    ] {
+        assert_eq!(
+            connect(origin.clone(), &path).await.err(),
+            Some(403),
+            "{origin:?}"
+        );
     }
     let api = format!("/groundwork/v1/sessions/{id}/terminal");
     let own = Some(format!("http://{address}"));
-    assert_eq!(connect(own.clone(), &api).await.err(), Some(401), "no cookie in the API");
+    assert_eq!(
+        connect(own.clone(), &api).await.err(),
+        Some(401),
+        "no cookie in the API"
+    );
     let mut socket = connect(own, &path).await.unwrap();
     assert_eq!(said(&mut socket).await["type"], "terminal");
 }
@@ -301,7 +330,10 @@ async fn a_sessions_port_is_for_members_and_its_pages_cannot_act_as_them() {
     let opened = doors.get(&door).header("cookie", &cookie).send().await;
     assert_eq!(opened.status, StatusCode::SEE_OTHER);
     let place = opened.header("location").unwrap().to_owned();
-    assert!(place.starts_with("/s/") && place.ends_with("/a/b?c=d"), "{place}");
+    assert!(
+        place.starts_with("/s/") && place.ends_with("/a/b?c=d"),
+        "{place}"
+    );
 
     // The token is enough, and whatever else comes along stays outside.
     let page = doors
@@ -313,11 +345,19 @@ async fn a_sessions_port_is_for_members_and_its_pages_cannot_act_as_them() {
         .send()
         .await;
     assert_eq!(page.status, StatusCode::OK);
-    assert!(page.text.starts_with("get /a/b?c=d http/1.1\r\n"), "{}", page.text);
+    assert!(
+        page.text.starts_with("get /a/b?c=d http/1.1\r\n"),
+        "{}",
+        page.text
+    );
     assert!(page.text.contains("x-mine: kept"));
     assert!(page.text.contains("host: localhost:8080"));
     for private in ["cookie", "secret-word", "referer", "groundwork_session"] {
-        assert!(!page.text.contains(private), "{private} went inside: {}", page.text);
+        assert!(
+            !page.text.contains(private),
+            "{private} went inside: {}",
+            page.text
+        );
     }
     let policies: Vec<&str> = page
         .headers
@@ -326,7 +366,10 @@ async fn a_sessions_port_is_for_members_and_its_pages_cannot_act_as_them() {
         .map(|value| value.to_str().unwrap())
         .collect();
     assert_eq!(policies.len(), 2, "{policies:?}");
-    let sandbox = policies.iter().find(|policy| policy.starts_with("sandbox")).unwrap();
+    let sandbox = policies
+        .iter()
+        .find(|policy| policy.starts_with("sandbox"))
+        .unwrap();
     assert!(!sandbox.contains("allow-same-origin") && !sandbox.contains("popups"));
     for theirs in [
         "set-cookie",
@@ -358,12 +401,17 @@ async fn a_sessions_port_is_for_members_and_its_pages_cannot_act_as_them() {
         .post("/fn/delete-session")
         .header("cookie", &cookie)
         .header("origin", "null")
-        .raw("application/x-www-form-urlencoded", format!("session_id={id}"))
+        .raw(
+            "application/x-www-form-urlencoded",
+            format!("session_id={id}"),
+        )
         .send()
         .await;
     assert_eq!(forged.status, StatusCode::FORBIDDEN);
     let app = &doors.app;
-    let found = app.control.get_session(&app.admin, id.parse().unwrap(), None);
+    let found = app
+        .control
+        .get_session(&app.admin, id.parse().unwrap(), None);
     assert_eq!(found.await.unwrap().status, Status::Running);
 }
 
@@ -386,6 +434,9 @@ async fn the_role_user_sees_sessions_and_opens_no_port() {
         .send()
         .await;
     assert_eq!(page.status, StatusCode::OK);
-    assert!(!page.text.contains("session-terminal"), "no terminal for them");
+    assert!(
+        !page.text.contains("session-terminal"),
+        "no terminal for them"
+    );
     assert!(!page.text.contains("stop-session"), "no form for them");
 }
