@@ -112,7 +112,7 @@ async fn contents(
     wanted: &str,
 ) -> Result<ImageContents, Fatal> {
     let images = worker::images(dir);
-    let opened = Opened::new(settings, dir).await?;
+    let opened = Opened::new(settings, dir, None).await?;
     let items = opened.control.setup_images().await;
     opened.database.close().await;
     let found = items
