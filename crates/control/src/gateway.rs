@@ -342,6 +342,7 @@ impl Gateway for LocalGateway {
             attempt: Some(held.attempt),
             lines: batch.lines,
             truncated: batch.truncated,
+            open: batch.open,
         };
         match control
             .0

@@ -34,13 +34,30 @@ const FAILURES_MAX: u32 = 5;
 impl Control {
     /// Follows a run from the line after `after`: its state first, then lines as they are written and every change of
     /// the run, until [`Frame::End`]. Dropping the stream has no effect on the run. A reader that comes back and whose
-    /// last line may have been open asks from one line before it.
+    /// last line may have been open asks from one line before it, or by [`Control::follow_setup_run_from`].
     pub async fn follow_setup_run(
         &self,
         ctx: OpCtx,
         environment: EnvironmentId,
         run: SetupRunId,
         after: u64,
+    ) -> Result<Frames> {
+        let seen = Seen {
+            seq: after,
+            mark: None,
+        };
+        self.follow_setup_run_from(ctx, environment, run, seen)
+            .await
+    }
+
+    /// The same for a reader that comes back and knows what it has of its last line: that line is sent again if it
+    /// changed meanwhile.
+    pub async fn follow_setup_run_from(
+        &self,
+        ctx: OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+        seen: Seen,
     ) -> Result<Frames> {
         // Listened to before the first look, so that nothing falls between the two.
         let bell = self.0.bell.listen(Topic::Run(run));
@@ -54,8 +71,8 @@ impl Control {
             run,
             bell,
             cursor: Cursor {
-                after,
-                last_text: None,
+                after: seen.seq,
+                last: seen.mark.map(Known::Mark),
             },
             shown: None,
             ready: VecDeque::new(),
@@ -105,17 +122,48 @@ impl Control {
     }
 }
 
+/// What a reader has of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Number of its last line.
+    pub seq: u64,
+    /// What [`mark`] gives for that line's text, where the line may have been open.
+    pub mark: Option<u32>,
+}
+
+/// A short stand-in for a line's text, the same in every version and process (FNV-1a).
+pub fn mark(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+/// What the reader has of its last line.
+enum Known {
+    Text(String),
+    Mark(u32),
+}
+
+impl Known {
+    fn is(&self, text: &str) -> bool {
+        match self {
+            Self::Text(known) => known == text,
+            Self::Mark(known) => *known == mark(text),
+        }
+    }
+}
+
 /// Where a reader is in a log.
 struct Cursor {
     after: u64,
-    /// The text that the reader has of line `after`, where we know it: an open line is sent again when it grew.
-    last_text: Option<String>,
+    /// Of line `after`, where we know it: an open line is sent again when it changed.
+    last: Option<Known>,
 }
 
 impl Cursor {
     /// Where to read on from: the last line again while its text is known, to see whether it grew.
     fn read_from(&self) -> u64 {
-        if self.last_text.is_some() {
+        if self.last.is_some() {
             self.after.saturating_sub(1)
         } else {
             self.after
@@ -124,15 +172,15 @@ impl Cursor {
 
     /// What of a page is news; moves on.
     fn take(&mut self, mut page: Vec<LogLine>) -> Vec<LogLine> {
-        if let (Some(first), Some(known)) = (page.first(), &self.last_text)
+        if let (Some(first), Some(known)) = (page.first(), &self.last)
             && first.seq == self.after
-            && first.text == *known
+            && known.is(&first.text)
         {
             page.remove(0);
         }
         if let Some(last) = page.last() {
             self.after = last.seq;
-            self.last_text = Some(last.text.clone());
+            self.last = Some(Known::Text(last.text.clone()));
         }
         page
     }
@@ -364,7 +412,7 @@ mod tests {
     fn an_open_line_is_sent_again_only_when_it_grew() {
         let mut cursor = Cursor {
             after: 0,
-            last_text: None,
+            last: None,
         };
         assert_eq!(cursor.take(vec![line(1, "a"), line(2, "wor")]).len(), 2);
         assert_eq!(cursor.read_from(), 1);
@@ -378,5 +426,20 @@ mod tests {
             cursor.take(vec![line(3, "b"), line(4, "c")]),
             vec![line(4, "c")]
         );
+    }
+
+    #[test]
+    fn a_reader_that_comes_back_with_a_mark_gets_its_line_again_only_if_it_changed() {
+        let came_back = || Cursor {
+            after: 2,
+            last: Some(Known::Mark(mark("50 %"))),
+        };
+        assert!(came_back().take(vec![line(2, "50 %")]).is_empty());
+        assert_eq!(came_back().take(vec![line(2, "51 %")]).len(), 1);
+        assert_eq!(
+            came_back().take(vec![line(2, "50 %"), line(3, "b")]),
+            vec![line(3, "b")]
+        );
+        assert_eq!(mark(""), 0x811c_9dc5, "never another for what clients hold");
     }
 }

@@ -36,6 +36,9 @@ pub struct LogQuery {
     pub wait_seconds: Option<u32>,
 }
 
+/// A reader that waits, and for whom there is nothing but an open line, gets it at this pace.
+const OPEN_LINE_PACE: Duration = Duration::from_secs(1);
+
 /// How long to hold an answer.
 pub(crate) fn held(wait_seconds: Option<u32>) -> Result<Duration> {
     let wait = wait_seconds.unwrap_or(0);
@@ -271,7 +274,20 @@ impl Control {
             if row.state.status.is_terminal() || left.is_zero() {
                 return Ok(view::run(&row));
             }
-            self.wait(&mut bell, left).await;
+            self.rung(&mut bell, left).await;
+        }
+    }
+
+    /// Waits for a bell, at most this long: enough for what is held for seconds, and looks once more at its end anyway.
+    async fn rung(&self, bell: &mut tokio::sync::watch::Receiver<u64>, at_most: Duration) {
+        tokio::select! {
+            rung = bell.changed() => {
+                if rung.is_err() {
+                    // Nobody can ring any more: only the time is left, and without it this would spin.
+                    self.0.clock.sleep(at_most).await;
+                }
+            }
+            () = self.0.clock.sleep(at_most) => {}
         }
     }
 
@@ -281,16 +297,8 @@ impl Control {
         bell: &mut tokio::sync::watch::Receiver<u64>,
         at_most: Duration,
     ) {
-        let nap = at_most.min(self.0.config.backup_poll);
-        tokio::select! {
-            rung = bell.changed() => {
-                if rung.is_err() {
-                    // Nobody can ring any more: only the nap is left, and without it this would spin.
-                    self.0.clock.sleep(nap).await;
-                }
-            }
-            () = self.0.clock.sleep(nap) => {}
-        }
+        self.rung(bell, at_most.min(self.0.config.backup_poll))
+            .await;
     }
 
     /// A page of its log.
@@ -307,7 +315,10 @@ impl Control {
             limits::LOG_PAGE_DEFAULT,
             limits::LOG_PAGE_MAX,
         )?;
-        let end = self.0.clock.monotonic() + held(query.wait_seconds)?;
+        let begun = self.0.clock.monotonic();
+        let end = begun + held(query.wait_seconds)?;
+        let pace = begun + OPEN_LINE_PACE;
+        let mut open_text: Option<String> = None;
         let mut bell = self.0.bell.listen(Topic::Run(run));
         loop {
             bell.mark_unchanged();
@@ -316,16 +327,33 @@ impl Control {
                 .load_run(ctx, environment, run, Action::ReadEnvironments)
                 .await?;
             let lines = self.0.store.log_lines(run, query.after, limit).await?.lines;
-            let left = end.saturating_sub(self.0.clock.monotonic());
-            if !lines.is_empty() || row.state.status.is_terminal() || left.is_zero() {
+            let over = row.state.status.is_terminal();
+            let open = row.log.open.filter(|_| !over);
+            let mut left = end.saturating_sub(self.0.clock.monotonic());
+            // Nothing but an open line: the caller may have had it already, and would come back at once for ever.
+            let only_open = lines.first().filter(|first| Some(first.seq) == open);
+            let news = match only_open {
+                None => !lines.is_empty(),
+                Some(line) => {
+                    let before = open_text.replace(line.text.clone());
+                    left = left.min(pace.saturating_sub(self.0.clock.monotonic()));
+                    before.is_some_and(|before| before != line.text)
+                }
+            };
+            if news || over || left.is_zero() {
+                let last = lines.last().map_or(query.after, |last| last.seq);
                 return Ok(LogPage {
-                    next_after: lines.last().map_or(query.after, |last| last.seq),
+                    // An open line comes again until it is whole.
+                    next_after: match open {
+                        Some(open) if query.after < open && open <= last => open - 1,
+                        _ => last,
+                    },
                     lines,
                     status: row.state.status,
                     truncated: row.log.truncated.then_some(true),
                 });
             }
-            self.wait(&mut bell, left).await;
+            self.rung(&mut bell, left).await;
         }
     }
 

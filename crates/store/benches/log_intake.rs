@@ -35,6 +35,7 @@ async fn measure(bed: Bed) {
                 attempt: Some(1),
                 lines: lines.collect(),
                 truncated: false,
+                open: false,
             }
         })
         .collect();

@@ -225,6 +225,7 @@ async fn apply(db: &Database, choice: u32, n: [u64; 4], step: u64) -> String {
                 attempt: (d != 2).then_some(1),
                 lines: lines.collect(),
                 truncated: d == 3,
+                open: d == 4,
             };
             let appended = seen(db.append_log(&append).await);
             let page = seen(db.log_lines(target, c, 3).await);

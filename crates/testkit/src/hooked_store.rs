@@ -5,7 +5,10 @@ use std::{
     collections::VecDeque,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use async_trait::async_trait;
@@ -42,6 +45,7 @@ type Hook =
 pub struct HookedStore {
     inner: Arc<dyn Store>,
     hooks: Mutex<VecDeque<(Moment, Hook)>>,
+    calls: AtomicU64,
 }
 
 impl HookedStore {
@@ -50,6 +54,7 @@ impl HookedStore {
         Arc::new(Self {
             inner,
             hooks: Mutex::default(),
+            calls: AtomicU64::new(0),
         })
     }
     /// The store behind, without hooks.
@@ -78,6 +83,10 @@ impl HookedStore {
     pub fn die_once(&self, moment: Moment) {
         self.once(moment, || async { panic!("killed here by the test") });
     }
+    /// How many calls there were.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
     /// Whether every hook was used.
     pub fn all_used(&self) -> bool {
         self.hooks
@@ -87,6 +96,9 @@ impl HookedStore {
     }
 
     pub(crate) async fn hook(&self, moment: Moment) -> Result<(), StoreError> {
+        if matches!(moment, Moment::Before(_)) {
+            self.calls.fetch_add(1, Ordering::SeqCst);
+        }
         let hook = {
             let mut hooks = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
             let index = hooks.iter().position(|(when, _)| *when == moment);

@@ -102,6 +102,7 @@ impl TestWorker {
                     number: first,
                     lines,
                     truncated: false,
+                    open: false,
                 },
             )
             .await

@@ -167,6 +167,9 @@ pub struct LogBatch {
     pub lines: Vec<LogLine>,
     /// Whether the limit was passed, so that later lines were left out.
     pub truncated: bool,
+    /// Whether the last line may still change: it is shown although no line end has come.
+    #[serde(default)]
+    pub open: bool,
 }
 
 /// What to do about a held run.

@@ -241,6 +241,7 @@ impl RunLog {
             number: self.batches,
             lines: batch.lines,
             truncated: batch.truncated,
+            open: batch.open,
         };
         self.caller
             .persist(|| self.gateway.append_log(self.held, batch.clone()))

@@ -37,6 +37,10 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode, Fatal> {
     let site = site(&settings)?;
     // From now on a signal ends it in order, however far it came.
     let signals = signals()?;
+    // Each held request is a descriptor, and many systems give a process 1,024 unless it asks for what it may have.
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::warn!(cause = %error, "the limit of open files stays as it is");
+    }
     // The port comes first: a server that cannot have it leaves nothing behind.
     let listener = bind(settings.listen).await?;
     let address = listener

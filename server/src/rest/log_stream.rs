@@ -1,5 +1,6 @@
 //! A run's log as server-sent events: `line`, `status`, `end`, and `error` when the viewer lost access. The id of an
-//! event is the last `seq` sent, so that a client that comes back with `Last-Event-ID` goes on where it was.
+//! event is the last `seq` sent, with a mark of its text where that line may still change, so that a client that comes
+//! back with `Last-Event-ID` goes on where it was and misses no change.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -10,10 +11,14 @@ use axum::{
         sse::{Event, KeepAlive},
     },
 };
-use control::{Control, OpCtx};
+use control::{
+    Control, OpCtx,
+    live::{Seen, mark},
+};
 use domain::{
     ids::{EnvironmentId, SetupRunId},
     limits::SAFE_INTEGER_MAX,
+    setup_run::Stream,
 };
 use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -39,30 +44,30 @@ pub async fn stream(
         .number("after", 0, SAFE_INTEGER_MAX.unsigned_abs())?
         .unwrap_or_default();
     // What the client has seen last wins over what it began with.
-    let after = match headers.get("last-event-id") {
-        None => given,
-        Some(value) => value
-            .to_str()
-            .ok()
-            .and_then(|text| text.parse::<u64>().ok())
-            .ok_or_else(|| {
-                Problem::invalid(
-                    "Last-Event-ID",
-                    "Last-Event-ID: send the id of the last event that came.",
-                )
-            })?,
+    let seen = match headers.get("last-event-id") {
+        None => Seen {
+            seq: given,
+            mark: None,
+        },
+        Some(value) => value.to_str().ok().and_then(seen).ok_or_else(|| {
+            Problem::invalid(
+                "Last-Event-ID",
+                "Last-Event-ID: send the id of the last event that came.",
+            )
+        })?,
     };
     let frames = state
         .control
-        .follow_setup_run(ctx.clone(), environment, run, after)
+        .follow_setup_run_from(ctx.clone(), environment, run, seen)
         .await?;
     let teller = Teller {
         control: state.control.clone(),
         ctx,
         environment,
         run,
-        after,
+        seen,
         version: None,
+        ended: false,
     };
     let events = stream::unfold((frames, teller), |(mut frames, mut teller)| async move {
         let frame = frames.next().await?;
@@ -84,14 +89,34 @@ pub async fn stream(
     Ok(response)
 }
 
+/// The id of an event: `SEQ`, or `SEQ-MARK` in hexadecimal digits.
+fn id(seen: Seen) -> String {
+    match seen.mark {
+        None => seen.seq.to_string(),
+        Some(mark) => format!("{}-{mark:08x}", seen.seq),
+    }
+}
+
+/// What an id says.
+fn seen(id: &str) -> Option<Seen> {
+    let (seq, mark) = match id.split_once('-') {
+        None => (id, None),
+        Some((seq, mark)) => (seq, Some(u32::from_str_radix(mark, 16).ok()?)),
+    };
+    let seq = seq.parse().ok()?;
+    Some(Seen { seq, mark })
+}
+
 /// Turns frames into events.
 struct Teller {
     control: Control,
     ctx: OpCtx,
     environment: EnvironmentId,
     run: SetupRunId,
-    /// Last `seq` sent.
-    after: u64,
+    /// What was sent last.
+    seen: Seen,
+    /// Whether the run has ended, so that no line changes any more.
+    ended: bool,
     /// Of the run that was sent last.
     version: Option<i64>,
 }
@@ -99,18 +124,30 @@ struct Teller {
 impl Teller {
     async fn tell(&mut self, frame: Frame) -> Vec<Event> {
         match frame {
-            Frame::Lines(lines) => lines
-                .iter()
-                .map(|line| {
-                    self.after = line.seq;
-                    self.event("line", line)
-                })
-                .collect(),
+            Frame::Lines(lines) => {
+                let last = lines.len().saturating_sub(1);
+                lines
+                    .iter()
+                    .enumerate()
+                    .map(|(n, line)| {
+                        // A line is whole as soon as another follows it.
+                        let may_change = n == last
+                            && !self.ended
+                            && matches!(line.stream, Stream::Stdout | Stream::Stderr);
+                        self.seen = Seen {
+                            seq: line.seq,
+                            mark: may_change.then(|| mark(&line.text)),
+                        };
+                        self.event("line", line)
+                    })
+                    .collect()
+            }
             Frame::State(view) => {
                 if self.version == Some(view.version) {
                     return Vec::new();
                 }
                 self.version = Some(view.version);
+                self.ended = view.status.is_terminal();
                 // The API's own shape of a run, not the console's.
                 match self
                     .control
@@ -122,19 +159,40 @@ impl Teller {
                 }
             }
             Frame::Beat => vec![Event::default().comment("beat")],
-            Frame::End => vec![self.event("end", &json!({"next_after": self.after}))],
+            Frame::End => vec![self.event("end", &json!({"next_after": self.seen.seq}))],
             Frame::Stopped(message) => vec![self.event("error", &json!({"message": message}))],
         }
     }
 
     fn event(&self, name: &str, data: &impl serde::Serialize) -> Event {
-        let event = Event::default().event(name).id(self.after.to_string());
+        let event = Event::default().event(name).id(id(self.seen));
         match event.json_data(data) {
             Ok(event) => event,
             Err(error) => {
                 tracing::error!(cause = %error, "an event could not be written");
                 Event::default().event("error").data("{}")
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_says_what_was_seen() {
+        for (text, seq, mark) in [
+            ("0", 0, None),
+            ("17", 17, None),
+            ("17-00000a0f", 17, Some(0xa0f)),
+        ] {
+            let found = seen(text).unwrap();
+            assert_eq!(found, Seen { seq, mark });
+            assert_eq!(id(found), text);
+        }
+        for wrong in ["", "x", "-1", "1-", "1-xyz", "1-2-3", "1-1ffffffff"] {
+            assert_eq!(seen(wrong), None, "{wrong}");
         }
     }
 }

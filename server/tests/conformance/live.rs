@@ -120,7 +120,6 @@ impl Sent {
         answer.unwrap_or_else(|| panic!("no answer from {wanted}"))
     }
     /// The body of a stream, to be read as it comes.
-    #[allow(dead_code)]
     pub async fn open(self) -> Body {
         let request = self.request.body(Full::new(self.body)).unwrap();
         let answer = self.wire.client.request(request).await.unwrap();

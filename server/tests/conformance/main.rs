@@ -17,6 +17,7 @@ mod load;
 mod load_rules;
 mod operations;
 mod place;
+mod polls;
 #[path = "../../../crates/store/tests/common/postgres.rs"]
 mod postgres;
 mod report;

@@ -233,6 +233,8 @@ pub struct LogCounters {
     pub bytes: u64,
     /// The limit was passed.
     pub truncated: bool,
+    /// The line that may still change, if there is one.
+    pub open: Option<u64>,
     /// Removed after the retention.
     pub removed_at: Option<Timestamp>,
 }

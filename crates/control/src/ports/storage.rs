@@ -137,6 +137,8 @@ pub struct StoredLog {
 /// Lines to append.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogAppend {
+    /// Whether the last line may still change.
+    pub open: bool,
     /// Run.
     pub setup_run_id: SetupRunId,
     /// The appender's attempt; `None`: the control plane itself (system lines), which is never fenced and gets its

@@ -340,6 +340,7 @@ async fn a_truncated_and_a_removed_log_are_told() {
         number: 1,
         lines: vec![worker.line(assignment.next_seq, "x")],
         truncated: true,
+        open: false,
     };
     worker
         .gateway
@@ -375,6 +376,7 @@ async fn the_view_names_the_line_that_runs_and_when_it_last_said_something() {
         number: 1,
         lines: vec![line],
         truncated: false,
+        open: false,
     };
     worker.gateway.append_log(held, batch).await.unwrap();
     app.clock.advance(Duration::from_secs(30));

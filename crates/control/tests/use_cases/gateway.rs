@@ -185,6 +185,7 @@ async fn a_log_past_its_limit_says_so() {
         number: 1,
         lines: vec![worker.line(assignment.next_seq, "last")],
         truncated: true,
+        open: false,
     };
     worker
         .gateway

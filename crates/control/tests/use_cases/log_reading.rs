@@ -1,5 +1,7 @@
 //! Finding a text in a whole log, its outline, and mending what made a run fail.
 
+use std::time::Duration;
+
 use domain::{
     ids::{EnvironmentId, SetupRunId},
     mending::Raise,
@@ -37,6 +39,7 @@ async fn written(
             number,
             lines: batch.to_vec(),
             truncated: false,
+            open: false,
         };
         worker.gateway.append_log(held, batch).await.unwrap();
     }
@@ -195,4 +198,72 @@ async fn only_a_limit_is_raised_and_only_by_those_who_may_change() {
     let stranger = TestApp::stranger();
     let raised = control.raise_limit_and_test(&stranger, id, run, None);
     assert_eq!(code(raised.await), Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_reader_of_pages_misses_nothing_of_a_line_that_grows() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    let run = app.run(id).await;
+    let worker = app.worker("w").await;
+    let assignment = worker.claim().await;
+    let (held, seq) = (assignment.held, assignment.next_seq);
+    let write = |number: u64, text: &'static str, open: bool| {
+        let batch = LogBatch {
+            number,
+            lines: vec![worker.line(seq, text)],
+            truncated: false,
+            open,
+        };
+        worker.gateway.append_log(held, batch)
+    };
+    let page = |after: u64, wait_seconds: Option<u32>| {
+        let query = control::setup_runs::LogQuery {
+            after,
+            limit: None,
+            wait_seconds,
+        };
+        app.control.setup_run_log(&app.admin, id, run, query)
+    };
+    write(1, "work", true).await.unwrap();
+    let first = page(0, Some(5)).await.unwrap();
+    assert_eq!(
+        first.lines.last().unwrap().text,
+        "work",
+        "it is seen while it is open"
+    );
+    assert_eq!(first.next_after, seq - 1, "and comes again");
+
+    // Nothing but the open line: held, but not for ever.
+    let (paced, ()) = tokio::join!(page(first.next_after, Some(5)), async {
+        tokio::task::yield_now().await;
+        app.clock.advance(Duration::from_secs(1));
+    });
+    assert_eq!(paced.unwrap().lines.len(), 1);
+    let (grown, ()) = tokio::join!(page(first.next_after, Some(5)), async {
+        tokio::task::yield_now().await;
+        write(2, "working", true).await.unwrap();
+    });
+    let grown = grown.unwrap();
+    assert_eq!(
+        (grown.lines[0].text.as_str(), grown.next_after),
+        ("working", seq - 1)
+    );
+
+    write(3, "working", false).await.unwrap();
+    let whole = page(grown.next_after, Some(5)).await.unwrap();
+    assert_eq!((whole.lines.len(), whole.next_after), (1, seq));
+    assert!(page(whole.next_after, None).await.unwrap().lines.is_empty());
+
+    // What is open when the run ends is whole then.
+    let batch = LogBatch {
+        number: 4,
+        lines: vec![worker.line(seq + 1, "the end")],
+        truncated: false,
+        open: true,
+    };
+    worker.gateway.append_log(held, batch).await.unwrap();
+    assert_eq!(page(seq, None).await.unwrap().next_after, seq);
+    worker.pass(held).await;
+    assert_eq!(page(seq, None).await.unwrap().next_after, seq + 1);
 }

@@ -25,6 +25,8 @@ pub struct Batch {
     pub lines: Vec<LogLine>,
     /// The limit of the log was passed: lines after it are not kept.
     pub truncated: bool,
+    /// The last line may still change.
+    pub open: bool,
 }
 
 /// A line that has been shown although it may go on. It is the last line of the log: as soon as another is written, it
@@ -209,7 +211,11 @@ impl Pipeline {
             let redacted = self.redact.line(stream, &text);
             match self.shown.take() {
                 Some(shown) if shown.line.stream == stream => {
-                    self.rewrite(shown.line, redacted, at);
+                    let line = self.rewrite(shown.line, redacted, at);
+                    // Readers are told that it is whole, also where its text stays.
+                    if self.pending.last().is_none_or(|last| last.seq < line.seq) {
+                        self.push(line, at);
+                    }
                 }
                 shown => {
                     self.shown = shown;
@@ -440,7 +446,12 @@ impl Pipeline {
         self.pending_since = None;
         self.pending_bytes = 0;
         let lines = mem::take(&mut self.pending);
-        (!lines.is_empty()).then_some(Batch {
+        let last = lines.last()?.seq;
+        Some(Batch {
+            open: self
+                .shown
+                .as_ref()
+                .is_some_and(|shown| shown.line.seq == last),
             lines,
             truncated: self.truncated,
         })

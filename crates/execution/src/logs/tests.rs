@@ -19,6 +19,8 @@ use proptest::prelude::*;
 use super::{Limits, Masking, NoRedaction, Pipeline, Redact};
 use crate::runtime::Event;
 
+mod open;
+
 /// Masks one word.
 struct Word(&'static str);
 

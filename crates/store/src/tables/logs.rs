@@ -35,6 +35,8 @@ struct Counters {
     attempt: u32,
     worker_seq: u64,
     open_seq: u64,
+    /// Whether that line may still change.
+    open: bool,
 }
 
 pub(super) async fn append(db: &Database, append: &LogAppend) -> Result<Appended, StoreError> {
@@ -85,7 +87,7 @@ async fn load(
         .row(
             locking!(
                 "SELECT setup_run_id, attempt, driven, log_lines, log_bytes, log_truncated, log_attempt, \
-                 log_worker_seq, log_open_seq FROM setup_runs WHERE setup_run_id = $1"
+                 log_worker_seq, log_open_seq, log_open FROM setup_runs WHERE setup_run_id = $1"
             ),
             values![id],
         )
@@ -100,6 +102,7 @@ async fn load(
         attempt: columns.count("log_attempt")?,
         worker_seq: columns.count("log_worker_seq")?,
         open_seq: columns.count("log_open_seq")?,
+        open: columns.flag("log_open")?,
     };
     Ok(Some((counters, attempt.is_some() && !holds)))
 }
@@ -107,7 +110,7 @@ async fn load(
 async fn save(tx: &mut Tx<'_>, id: SetupRunId, counters: &Counters) -> Result<(), StoreError> {
     tx.execute(
         "UPDATE setup_runs SET log_lines = $1, log_bytes = $2, log_truncated = $3, log_attempt = $4, \
-         log_worker_seq = $5, log_open_seq = $6 WHERE setup_run_id = $7",
+         log_worker_seq = $5, log_open_seq = $6, log_open = $7 WHERE setup_run_id = $8",
         values![
             counters.lines,
             counters.bytes,
@@ -115,6 +118,7 @@ async fn save(tx: &mut Tx<'_>, id: SetupRunId, counters: &Counters) -> Result<()
             counters.attempt,
             counters.worker_seq,
             counters.open_seq,
+            counters.open,
             id,
         ],
     )
@@ -134,6 +138,7 @@ async fn append_workers(
         counters.attempt = attempt;
         counters.worker_seq = 0;
         counters.open_seq = 0;
+        counters.open = false;
     }
     let mut last: Option<&LogLine> = None;
     let mut fresh: Vec<&LogLine> = Vec::with_capacity(append.lines.len());
@@ -154,12 +159,17 @@ async fn append_workers(
     {
         // A batch with new lines was never stored, so that what it says of the line before is news. One without may
         // be the late repeat of an earlier one: only a longer text is news then.
-        changed |= extend(tx, append.setup_run_id, counters, line, changed).await?;
+        let extended = extend(tx, append.setup_run_id, counters, line, changed).await?;
+        // For the same reason, a repeat can close the line but not open it again.
+        let open = append.open && (extended || counters.open);
+        changed |= extended || open != counters.open;
+        counters.open = open;
     }
     store(tx, append.setup_run_id, counters, fresh.iter().copied()).await?;
     if let Some(line) = fresh.last() {
         counters.worker_seq = line.seq;
         counters.open_seq = counters.lines;
+        counters.open = append.open;
     }
     Ok(changed)
 }

@@ -29,7 +29,7 @@ macro_rules! select {
         concat!(
             "SELECT ",
             columns!(),
-            ", log_lines, log_bytes, log_truncated, log_removed_at FROM setup_runs ",
+            ", log_lines, log_bytes, log_truncated, log_removed_at, log_open, log_open_seq FROM setup_runs ",
             $($rest),+
         )
     };
@@ -273,6 +273,11 @@ fn read(row: &Row) -> Result<SetupRunRow, StoreError> {
             lines: columns.count("log_lines")?,
             bytes: columns.count("log_bytes")?,
             truncated: columns.flag("log_truncated")?,
+            open: if columns.flag("log_open")? {
+                Some(columns.count("log_open_seq")?)
+            } else {
+                None
+            },
             removed_at: columns.time_if("log_removed_at")?,
         },
         created_at: columns.time("created_at")?,

@@ -84,6 +84,7 @@ macro_rules! suite {
                 truncation_is_remembered,
                 a_page_may_cut_through_batches,
                 racing_appends_keep_every_line,
+                an_open_line_is_known_until_it_is_whole,
                 old_logs_are_removed_and_say_so,
                 an_unreadable_batch_is_named,
                 appending_does_not_spoil_a_compare_and_set,

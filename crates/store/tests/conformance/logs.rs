@@ -21,6 +21,7 @@ fn batch(attempt: Option<u32>, lines: Vec<LogLine>) -> LogAppend {
         attempt,
         lines,
         truncated: false,
+        open: false,
     }
 }
 
@@ -388,5 +389,50 @@ pub async fn appending_does_not_spoil_a_compare_and_set(bed: &Bed) {
         texts(bed).await,
         ["admitted", "a"],
         "the older counters were not written back"
+    );
+}
+
+/// Appends one line that may still change, or not.
+async fn one(bed: &Bed, seq: u64, text: &str, open: bool) -> Option<u64> {
+    let append = LogAppend {
+        open,
+        ..batch(Some(1), vec![rows::line(seq, text)])
+    };
+    assert_eq!(bed.db.append_log(&append).await.unwrap(), Appended::Done);
+    bed.db.run(run()).await.unwrap().unwrap().log.open
+}
+
+pub async fn an_open_line_is_known_until_it_is_whole(bed: &Bed) {
+    driven(bed).await;
+    assert_eq!(one(bed, 2, "whole", false).await, None);
+    assert_eq!(one(bed, 3, "work", true).await, Some(3));
+    assert_eq!(one(bed, 3, "working", true).await, Some(3));
+    // A note of ours in between changes nothing of it.
+    ours(bed, "a note").await;
+    assert_eq!(one(bed, 3, "working...", true).await, Some(3));
+    let bell = bed.db.listen(Topic::Run(run()));
+    assert_eq!(
+        one(bed, 3, "working...", false).await,
+        None,
+        "closed as it is"
+    );
+    assert!(bell.has_changed().unwrap(), "readers wait for that");
+    assert_eq!(one(bed, 3, "working...", true).await, None, "a late repeat");
+    assert_eq!(
+        one(bed, 4, "next", true).await,
+        Some(5),
+        "under the store's number"
+    );
+    assert_eq!(one(bed, 5, "another", false).await, None);
+    assert_eq!(
+        texts(bed).await,
+        [
+            "admitted",
+            "whole",
+            "working...",
+            "a note",
+            "next",
+            "another"
+        ]
     );
 }

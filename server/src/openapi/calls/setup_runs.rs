@@ -88,15 +88,16 @@ pub(super) fn calls() -> Vec<Describe> {
         )
             .text("Server-sent events: `line` (a log line; one with the `seq` of the last line replaces it: it grew), `status` (the \
                    run changed), `end` (it has ended and every line was sent), `error` (an error, such as lost access). A comment \
-                   comes every 10 seconds when nothing else does. The id of an event is the last `seq`: come back with \
-                   `Last-Event-ID` after a lost connection, and nothing is missing or doubled.")
+                   comes every 10 seconds when nothing else does. The id of an event is the last `seq`, with a mark of \
+                   the line's text where it may still change: come back with `Last-Event-ID` after a lost connection, and \
+                   nothing is missing or doubled.")
             .parameter(query("after", after(), "The last `seq` that you have; 0 unless given."))
             .parameter(Parameter {
                 name: "Last-Event-ID",
                 place: "header",
                 required: false,
                 text: "The id of the last event that came; wins over `after`.",
-                schema: json!({"type": "integer", "minimum": 0}),
+                schema: json!({"type": "string", "pattern": "^[0-9]{1,16}(-[0-9a-f]{1,8})?$"}),
             })
             .plain(&["text/event-stream"], "The events.", &examples::events()),
         call(
