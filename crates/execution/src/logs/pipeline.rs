@@ -181,6 +181,8 @@ impl Pipeline {
             return;
         }
         let source = self.source(stream);
+        // What began after a whole line of the same read has yet to be considered for showing.
+        source.news = reader.is_open();
         if !reader.is_open() {
             source.since = None;
         }
