@@ -56,6 +56,12 @@ pub fn Log(
                     role="region"
                     aria-label="Log"
                     aria-keyshortcuts="J K Home End F"
+                    on:mousedown=move |event| {
+                        // With Shift the browser would select the text in between.
+                        if event.shift_key() && number_of(&event, "data-n").is_some() {
+                            event.prevent_default();
+                        }
+                    }
                     on:click=move |event| clicked(viewer, &event)
                     on:keydown=move |event| super::keys::pressed(viewer, &event)
                     on:scroll=move |_| viewer.scrolled()
@@ -127,7 +133,7 @@ fn spoken(viewer: Viewer) -> String {
 #[component]
 fn ToEnd(viewer: Viewer) -> impl IntoView {
     let alive = alive();
-    let away = move || alive.get() && !viewer.sticks.get() && !viewer.is_empty();
+    let away = move || alive.get() && !viewer.sticks.get() && !viewer.at_end.get();
     let label = move || {
         let more = viewer.last().saturating_sub(viewer.left_at.get());
         if more == 0 {
@@ -304,18 +310,17 @@ fn write_address(picked: Option<Picked>) {
     let _ = history.replace_state_with_url(&state, "", Some(&format!("{path}{query}{fragment}")));
 }
 
+/// What the element under the pointer says in this attribute.
+fn number_of(event: &ev::MouseEvent, name: &str) -> Option<u64> {
+    let target = event.target()?.dyn_into::<web_sys::Element>().ok()?;
+    target.get_attribute(name)?.parse().ok()
+}
+
 /// A click on a line number picks the line, with Shift all up to it; one on a marker's button folds its output.
 fn clicked(viewer: Viewer, event: &ev::MouseEvent) {
-    let Some(element) = event
-        .target()
-        .and_then(|target| target.dyn_into::<web_sys::Element>().ok())
-    else {
-        return;
-    };
-    let number = |name: &str| element.get_attribute(name)?.parse::<u64>().ok();
-    if let Some(marker) = number("data-fold") {
+    if let Some(marker) = number_of(event, "data-fold") {
         viewer.toggle_fold(marker);
-    } else if let Some(line) = number("data-n") {
+    } else if let Some(line) = number_of(event, "data-n") {
         let picked = match viewer.picked.get_untracked() {
             Some(picked) if event.shift_key() => Picked {
                 head: line,

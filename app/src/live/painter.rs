@@ -222,6 +222,10 @@ fn paint(
         canvas.rows.line_of(first).unwrap_or(1),
         position - pixels(canvas.rows.top(first)),
     );
+    let at_end = position + seen > scale.log - 1.0;
+    if viewer.at_end.get_untracked() != at_end {
+        viewer.at_end.set(at_end);
+    }
     let low = canvas.rows.line_of(first).unwrap_or(1);
     let high = canvas.rows.line_of(last).unwrap_or(total);
     viewer

@@ -53,6 +53,8 @@ pub struct Viewer {
     pub(super) picked: RwSignal<Option<Picked>>,
     /// The end stays in view.
     pub(super) sticks: RwSignal<bool>,
+    /// The end is in view, whether it sticks or not.
+    pub(super) at_end: RwSignal<bool>,
     /// The last line when the end was let go.
     pub(super) left_at: RwSignal<u64>,
     /// What is looked for.
@@ -84,6 +86,7 @@ impl Viewer {
             outlined: RwSignal::new(0),
             picked: RwSignal::new(None),
             sticks: RwSignal::new(true),
+            at_end: RwSignal::new(true),
             left_at: RwSignal::new(0),
             search: Search::new(),
             canvas: StoredValue::new(Canvas::default()),
