@@ -23,7 +23,7 @@ pub fn raise(hint: HintCode, definition: &Definition, sizes: &Sizes) -> Option<R
         HintCode::Timeout => {
             let now = definition.effective_setup_timeout();
             // Twice as long, and at least a minute.
-            let next = (now * 2).max(60).min(limits::SETUP_TIMEOUT_MAX);
+            let next = (now * 2).clamp(60, limits::SETUP_TIMEOUT_MAX);
             (next > now).then_some(Raise::Timeout(next))
         }
         HintCode::NoSpace => {
