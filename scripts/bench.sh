@@ -9,7 +9,7 @@ cd "$root"
 export GROUNDWORK_TEST_IMAGES=${GROUNDWORK_TEST_IMAGES:-/var/lib/groundwork-test/images} GROUNDWORK_BIN=$bin
 say "$(nproc) cores, kernel $(uname -r), load $(cut -d' ' -f1 /proc/loadavg)"
 "$bin" --version
-for measure in start_latency save_speed log_throughput egress_throughput; do
+for measure in start_latency session_speed save_speed log_throughput egress_throughput; do
   say "$measure"
   cargo run -q --release -p execution --example "$measure"
 done

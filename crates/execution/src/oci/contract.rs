@@ -170,8 +170,8 @@ impl Runtime for OciRuntime {
     }
 
     async fn suspended(&self) -> Result<Vec<SandboxId>, RuntimeError> {
-        let (config, ours) = (self.config.clone(), self.alive().await);
-        let mut found = tokio::task::spawn_blocking(move || reclaim::kept(&config, &ours))
+        let config = self.config.clone();
+        let mut found = tokio::task::spawn_blocking(move || reclaim::kept(&config))
             .await
             .map_err(|error| RuntimeError::Other(error.to_string()))?;
         let mut running = Vec::new();

@@ -96,11 +96,11 @@ pub(super) fn is_attached(dir: &Path) -> bool {
     !loops_under(dir).is_empty()
 }
 
-/// Sandboxes with a kept disk that no shim but those of `ours` holds.
-pub(super) fn kept(config: &OciConfig, ours: &[SandboxId]) -> Vec<SandboxId> {
+/// Sandboxes with a kept disk. A shim may hold it still: of ours, or of an earlier worker and about to end.
+pub(super) fn kept(config: &OciConfig) -> Vec<SandboxId> {
     named(&config.sandboxes())
         .into_iter()
-        .filter(|(id, dir)| Kept::read(dir).is_some() && (ours.contains(id) || !is_held(dir)))
+        .filter(|(_, dir)| Kept::read(dir).is_some())
         .map(|(id, _)| id)
         .collect()
 }

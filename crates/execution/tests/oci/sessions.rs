@@ -137,7 +137,8 @@ async fn a_worker_that_starts_ends_a_session_and_keeps_its_disk() {
     bench.sh(id, FILL).await.passed();
     // The first worker's socket is still open: its shim is alive, and is ended all the same.
     let next = OciRuntime::new(bench.runtime.config().clone()).unwrap();
-    assert_eq!(next.suspended().await.unwrap(), [], "somebody else's runs");
+    let found = next.suspended().await.unwrap();
+    assert_eq!(found, [id], "an earlier worker's is about to end, not lost");
     next.reclaim().await.unwrap();
     assert_eq!(next.suspended().await.unwrap(), [id]);
     eventually("the first worker knows", async || {
