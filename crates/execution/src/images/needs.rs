@@ -66,6 +66,9 @@ pub(super) fn prepare(image: &Unpacker) -> io::Result<Vec<String>> {
         0o440,
     )?;
     image.put_dir("home/sandbox", ID, 0o755)?;
+    for dir in ["proc", "dev", "sys", "run", "tmp", "workspace"] {
+        image.unlink(dir)?;
+    }
     image.put_dir("workspace", ID, 0o755)?;
     for (dir, mode) in [
         ("tmp", 0o1777),

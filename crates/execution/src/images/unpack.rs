@@ -356,6 +356,15 @@ impl Unpacker {
         file.set_permissions(fs::Permissions::from_mode(mode))
     }
 
+    /// Removes a name of the image's root that is no directory: mount points are none of its choosing.
+    pub(super) fn unlink(&self, name: &str) -> io::Result<()> {
+        let target = at(&self.root, OsStr::new(name));
+        match fs::symlink_metadata(&target) {
+            Ok(meta) if !meta.is_dir() => fs::remove_file(target),
+            _ => Ok(()),
+        }
+    }
+
     /// A directory of the image with this owner and mode.
     pub(super) fn put_dir(&self, path: &str, id: u32, mode: u32) -> io::Result<()> {
         let dir = self.ensure(Path::new(path))?;

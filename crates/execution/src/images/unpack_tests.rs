@@ -292,6 +292,8 @@ fn what_sandboxes_need_is_made_or_named() {
                 .file("usr/bin/bash", "x")
                 .link(EntryType::Symlink, "bin", "usr/bin")
                 .file("usr/bin/sudo", "x")
+                .link(EntryType::Symlink, "proc", "/etc")
+                .link(EntryType::Symlink, "workspace", "/etc")
                 .file(
                     "etc/passwd",
                     "root:x:0:0::/root:/bin/sh\nubuntu:x:1000:1000::/home/ubuntu:/bin/sh\n",

@@ -1,6 +1,12 @@
 //! Keeping the prepared file system: the upper directory copied to a content-addressed layer.
 
-use std::{fs, io, path::Path};
+use std::{fs, io, os::fd::AsRawFd, path::Path};
+
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, OpenHow, ResolveFlag, open, openat2},
+    sys::stat::Mode,
+};
 
 use super::{
     copy,
@@ -51,7 +57,7 @@ impl Sandbox {
             .map_err(|error| failed(&error))?;
         let upper = self.upper();
         for scratch in ["tmp", "var/tmp"] {
-            empty(&upper.join(scratch)).map_err(|error| failed(&error))?;
+            empty(&upper, Path::new(scratch)).map_err(|error| failed(&error))?;
         }
         let layers = &self.plan.layers_dir;
         crate::images::make_private(layers).map_err(|error| failed(&error))?;
@@ -86,13 +92,20 @@ fn keep(upper: &Path, partial: &Path, layers: &Path) -> io::Result<(String, u64)
     Ok((copied.digest, copied.bytes))
 }
 
-/// Removes what is in a directory of the upper, if the upper has it as a directory.
-fn empty(dir: &Path) -> io::Result<()> {
-    let is_dir = fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir());
-    if !is_dir {
-        return Ok(());
-    }
-    for entry in fs::read_dir(dir)? {
+/// Removes what is in a directory of the upper, if the upper has it as a directory. The upper is the script's work: a
+/// symlink on the way would lead to the host's files.
+fn empty(upper: &Path, dir: &Path) -> io::Result<()> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let root = open(upper, flags, Mode::empty())?;
+    let how = OpenHow::new()
+        .flags(flags)
+        .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS);
+    let dir = match openat2(&root, dir, how) {
+        Ok(dir) => dir,
+        Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP | Errno::EXDEV) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    for entry in fs::read_dir(format!("/proc/self/fd/{}", dir.as_raw_fd()))? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             fs::remove_dir_all(entry.path())?;
@@ -101,4 +114,28 @@ fn empty(dir: &Path) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn emptying_follows_no_link_out_of_the_upper() {
+        let dir = tempfile::tempdir().unwrap();
+        let (upper, victim) = (dir.path().join("upper"), dir.path().join("victim"));
+        fs::create_dir_all(victim.join("tmp")).unwrap();
+        fs::write(victim.join("tmp/file"), "x").unwrap();
+        fs::create_dir_all(upper.join("tmp/deep")).unwrap();
+        symlink(&victim, upper.join("tmp/link")).unwrap();
+        symlink(&victim, upper.join("var")).unwrap();
+        symlink(victim.join("tmp"), upper.join("opt")).unwrap();
+        for dir in ["tmp", "var/tmp", "opt", "absent", "../victim/tmp"] {
+            empty(&upper, Path::new(dir)).unwrap();
+        }
+        assert_eq!(fs::read_dir(upper.join("tmp")).unwrap().count(), 0);
+        assert_eq!(fs::read_to_string(victim.join("tmp/file")).unwrap(), "x");
+    }
 }

@@ -9,6 +9,7 @@ mod support;
 mod table;
 mod terminals;
 
+mod attacks;
 mod basics;
 mod commands;
 mod driver_cases;
