@@ -304,7 +304,20 @@ fn Facts(page: RwSignal<Page>) -> impl IntoView {
             }
             .into_any()
         }
-        (None, _) => view! { "the runner image alone" }.into_any(),
+        (None, environment) => match first.setup_run_id {
+            Some(run) => {
+                let path = links::run(environment, run);
+                view! {
+                    "an image that "
+                    <a class="link" href=path>
+                        "this setup run"
+                    </a>
+                    " was to prepare on the changed runner image"
+                }
+                .into_any()
+            }
+            None => view! { "the runner image alone" }.into_any(),
+        },
     };
     view! {
         <section class="card card-body" aria-label="Facts">

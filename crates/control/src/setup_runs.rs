@@ -211,7 +211,12 @@ impl Control {
         ))
     }
 
-    async fn new_run(&self, member: &Member, row: &EnvironmentRow) -> Result<SetupRunRow> {
+    /// A run that nobody has admitted yet.
+    pub(crate) async fn new_run(
+        &self,
+        member: &Member,
+        row: &EnvironmentRow,
+    ) -> Result<SetupRunRow> {
         let last = self.0.store.runs(row.environment_id, 1).await?;
         Ok(SetupRunRow {
             organization_id: row.organization_id,

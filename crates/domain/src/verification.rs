@@ -382,6 +382,16 @@ impl Verification {
         Some(next)
     }
 
+    /// Whether the captured image was prepared on another runner image than `runner_digest`, the one that is there now: a
+    /// session then waits for a run that prepares it anew (*Verification*, runner refresh).
+    pub fn needs_refresh(&self, runner_digest: &str) -> bool {
+        self.status == VerificationStatus::Verified
+            && self
+                .image
+                .as_ref()
+                .is_some_and(|image| image.usable && image.base_image_digest != runner_digest)
+    }
+
     /// Whether a session can start on `current`.
     pub fn usability(&self, current: &Fingerprint) -> Usability {
         let usable = match self.status {

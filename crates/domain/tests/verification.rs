@@ -315,3 +315,19 @@ fn an_image_that_is_gone_leaves_the_verdict_and_says_what_to_do() {
         None
     );
 }
+
+#[test]
+fn a_verified_image_on_another_runner_image_needs_a_refresh_and_nothing_else_does() {
+    let d = with_script();
+    let verdict = verified(&d);
+    assert!(!verdict.needs_refresh("sha256:1"));
+    assert!(verdict.needs_refresh("sha256:2"));
+    for other in [
+        Verification::created(&d),
+        Verification::created(&definition(json!({}))),
+        failed(&d),
+        verdict.image_lost("sha256:0", ImageLoss::Missing).unwrap(),
+    ] {
+        assert!(!other.needs_refresh("sha256:2"), "{other:?}");
+    }
+}

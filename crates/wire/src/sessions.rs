@@ -47,6 +47,9 @@ pub struct Session {
     /// The setup image it was started from; left out without a script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<SessionImage>,
+    /// The setup run that it waits for, or failed with, because the runner image below its setup image has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup_run_id: Option<SetupRunId>,
     /// The port that it shows over HTTP; left out without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_port: Option<u16>,

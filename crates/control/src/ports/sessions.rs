@@ -62,6 +62,8 @@ pub struct SessionRecord {
     pub image: Option<ImageOrigin>,
     /// The environment's revision when the session was started.
     pub revision: i64,
+    /// The run that prepares its image anew on a changed runner image: it waits for it, or failed with it.
+    pub refresh: Option<SetupRunId>,
 }
 
 /// Which setup image a session was started from.

@@ -121,6 +121,12 @@ impl Control {
             let host = self.reachable(&row)?;
             match next_step(&row) {
                 Step::Rest => return Ok(()),
+                Step::Start if row.record.refresh.is_some() && row.record.layers.is_empty() => {
+                    if !self.after_refresh(&row).await? {
+                        // The reconciler looks again.
+                        return Ok(());
+                    }
+                }
                 Step::Start => self.bring_up(host, &row).await?,
                 Step::Suspend => {
                     self.0.live.terminals.end_all(id);

@@ -6,6 +6,7 @@ mod exec;
 mod http_door;
 mod live;
 mod pages;
+mod refresh;
 mod ring;
 mod terminals;
 mod watch;
@@ -128,6 +129,7 @@ impl Control {
                 generation: image.generation,
                 setup_run_id: image.setup_run_id,
             }),
+            setup_run_id: row.record.refresh,
             http_port: (definition.http_port != 0).then_some(definition.http_port),
             idle_stop_after_seconds: definition.effective_idle_stop(),
             stopped_delete_after_seconds: definition.effective_stopped_delete(),
@@ -200,6 +202,20 @@ impl Control {
             require_startable(&environment)?;
             let host = self.host()?;
             let (layers, image) = layers_for(&environment)?;
+            let refresh = match self
+                .refresh_for(ctx, member, &environment, &host.name())
+                .await?
+            {
+                refresh::Refresh::NotNeeded => None,
+                refresh::Refresh::By(run) => Some(run),
+                // The environment is another one now: it has a run in flight.
+                refresh::Refresh::Begun => continue,
+            };
+            let (layers, image) = if refresh.is_some() {
+                (Vec::new(), None)
+            } else {
+                (layers, image)
+            };
             let definition = environment.definition.clone();
             let row = SessionRow {
                 organization_id: environment.organization_id,
@@ -210,7 +226,13 @@ impl Control {
                 sandbox_id: self.0.ids.next(),
                 host: host.name(),
                 record: SessionRecord {
-                    message: "Preparing a sandbox.".to_owned(),
+                    message: if refresh.is_some() {
+                        "The runner image has changed: waiting for the setup run that prepares the environment on the new one."
+                    } else {
+                        "Preparing a sandbox."
+                    }
+                    .to_owned(),
+                    refresh,
                     runner_image: definition.image.clone(),
                     layers,
                     image,

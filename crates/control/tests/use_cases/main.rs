@@ -21,6 +21,7 @@ mod leases;
 mod log_reading;
 mod members;
 mod run_records;
+mod runner_refresh;
 mod saving;
 mod session_commands;
 mod sessions;

@@ -20,6 +20,7 @@ fn session(environment: &EnvironmentRow, number: u64) -> SessionRow {
         sandbox_id: rows::id(number + 5_000),
         host: "wörker one".to_owned(),
         record: SessionRecord {
+            refresh: None,
             message: "Preparing a sandbox.".to_owned(),
             runner_image: "groundwork/runner:full".to_owned(),
             layers: vec!["sha256:1".to_owned(), "sha256:2".to_owned()],
