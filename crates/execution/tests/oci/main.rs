@@ -19,3 +19,4 @@ mod images;
 mod isolation;
 mod limits;
 mod registry;
+mod storms;
