@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use domain::roles::Role;
 
+use crate::client::args::{EnvArgs, LoginArgs, SessionArgs, TestArgs};
+
 /// Groundwork: sandboxes that are ready before the work starts.
 ///
 /// `groundwork serve` starts the console, the API and a worker on one machine. Everything it keeps is in one
@@ -31,6 +33,18 @@ pub enum Command {
     RunnerImage(RunnerImageArgs),
     /// List setup images, the prepared file systems of environments, and delete what nothing needs.
     Image(ImageArgs),
+    /// Store a server's address and an API key for the commands that ask a server.
+    Login(LoginArgs),
+    /// List, show, create, apply, export and delete environments of a server.
+    Env(EnvArgs),
+    /// Test an environment's setup script on a server; with --follow, end as the script ends.
+    ///
+    /// Exit codes with --follow: the script's own; 124 when it ran past its timeout; 125 when the run failed without one;
+    /// 130 when it was cancelled or following was given up. Ctrl-C on a terminal asks whether to cancel the run or to
+    /// leave it running; elsewhere it leaves it running.
+    Test(TestArgs),
+    /// Start, list and stop sessions of a server, and run commands in them.
+    Session(SessionArgs),
     /// Check whether this machine can run sandboxes, and say how to mend what is wrong.
     Doctor(DoctorArgs),
     /// The process beside each sandbox; started by the worker.
@@ -244,6 +258,20 @@ mod tests {
             "groundwork image gc --data d",
             "groundwork doctor --leftovers",
             "groundwork shim",
+            "groundwork login --url https://a.example --api-key-stdin",
+            "groundwork env list --query x --status stale --output json",
+            "groundwork env get data-analysis",
+            "groundwork env create --name x",
+            "groundwork env create -f -",
+            "groundwork env apply -f env.yaml --dry-run",
+            "groundwork env apply -f env.yaml --yes",
+            "groundwork env export x --portable --format json",
+            "groundwork env delete x --yes",
+            "groundwork test x --follow --color always",
+            "groundwork session start x",
+            "groundwork session exec 1 -- ls -la --output",
+            "groundwork session list --output json",
+            "groundwork session stop 1",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }

@@ -18,6 +18,7 @@ use clap::Parser;
 
 use crate::{
     cli::{Cli, Command},
+    client,
     fatal::Fatal,
 };
 
@@ -32,6 +33,10 @@ pub fn main() -> ExitCode {
         Command::RunnerImage(args) => run(runner_image::run(args.command)),
         Command::Image(args) => run(image::run(args.command)),
         Command::Doctor(args) => run(doctor::run(args)),
+        Command::Login(args) => run(async { Ok(client::login(args).await) }),
+        Command::Env(args) => run(async { Ok(client::environments(args).await) }),
+        Command::Session(args) => run(async { Ok(client::sessions(args).await) }),
+        Command::Test(args) => run(async { Ok(client::test(args).await) }),
     };
     match done {
         Ok(code) => code,

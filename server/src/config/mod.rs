@@ -1,6 +1,7 @@
 //! Settings: options, then `GROUNDWORK_…` variables, then the configuration file, then defaults. The only module that
 //! reads environment variables.
 
+pub mod client;
 mod file;
 
 use std::{

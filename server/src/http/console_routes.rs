@@ -14,7 +14,7 @@ use leptos_axum::{LeptosRoutes, ResponseOptions, generate_route_list};
 use tower_sessions::Session;
 
 use super::{AppState, origin, problem, security, session_port, terminal};
-use crate::{auth::console::BrowserSession, rest};
+use crate::{auth::console::BrowserSession, openapi, rest};
 
 /// Pages and server functions. What no route names is the console's *not found* page.
 pub fn routes(state: &AppState) -> Router<AppState> {
@@ -35,6 +35,7 @@ pub fn routes(state: &AppState) -> Router<AppState> {
         )
         // The API's own export, for whoever signed in: a browser saves it as a file.
         .route("/audit/export", get(rest::audit::export))
+        .route("/api", get(openapi::page::page))
         .route(
             "/sessions/{session_id}/terminal",
             get(terminal::terminal).layer(middleware::from_fn_with_state(

@@ -7,6 +7,7 @@ mod bodies;
 mod calls;
 mod describe;
 mod examples;
+pub mod page;
 mod schemas;
 
 use std::sync::LazyLock;

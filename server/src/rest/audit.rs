@@ -18,6 +18,9 @@ use crate::http::{
     problem::{Problem, internal},
 };
 
+/// Writes an entry as a line.
+type Line = fn(&AuditItem) -> Result<String, Problem>;
+
 fn filter(query: &Query) -> Result<AuditFilter, Problem> {
     let text = |name: &str| {
         query
@@ -59,24 +62,23 @@ pub async fn export(
 ) -> Result<Response, Problem> {
     let query = query.only(&["actor", "action", "subject", "since", "until", "format"])?;
     let filter = filter(&query)?;
-    let (kind, name, head, line): (_, _, _, fn(&AuditItem) -> Result<String, Problem>) =
-        match query.text("format") {
-            None | Some("ndjson") => (
-                "application/x-ndjson",
-                "attachment; filename=\"audit.ndjson\"",
-                "",
-                json_line,
-            ),
-            Some("csv") => (
-                "text/csv; charset=utf-8",
-                "attachment; filename=\"audit.csv\"",
-                "audit_id,at,actor,source,action,subject,detail\r\n",
-                |item| Ok(csv_line(item)),
-            ),
-            Some(_) => {
-                return Err(Problem::invalid("format", "format: use ndjson or csv."));
-            }
-        };
+    let (kind, name, head, line): (_, _, _, Line) = match query.text("format") {
+        None | Some("ndjson") => (
+            "application/x-ndjson",
+            "attachment; filename=\"audit.ndjson\"",
+            "",
+            json_line,
+        ),
+        Some("csv") => (
+            "text/csv; charset=utf-8",
+            "attachment; filename=\"audit.csv\"",
+            "audit_id,at,actor,source,action,subject,detail\r\n",
+            |item| Ok(csv_line(item)),
+        ),
+        Some(_) => {
+            return Err(Problem::invalid("format", "format: use ndjson or csv."));
+        }
+    };
     let entries = state.control.export_audit_events(&ctx, filter).await?;
     let lines = entries.map(move |page| {
         let page = page.map_err(|error| std::io::Error::other(error.chain().join(": ")))?;

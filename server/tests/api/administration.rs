@@ -51,8 +51,8 @@ async fn an_admin_invites_changes_and_removes_members() {
         .await
         .ok();
     let of = |members: &Value, email: &str| {
-        let items = members["items"].as_array().unwrap().iter();
-        let found = items.filter(|member| member["email"] == email).next();
+        let mut items = members["items"].as_array().unwrap().iter();
+        let found = items.find(|member| member["email"] == email);
         format!(
             "/groundwork/v1/members/{}",
             found.unwrap()["user_id"].as_str().unwrap()

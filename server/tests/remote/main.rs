@@ -1,0 +1,12 @@
+//! The built program as a client, against a real router on a loopback port: `groundwork login`, `env`, `test`.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a helper that cannot go on ends the test"
+)]
+
+mod environments;
+mod follow;
+mod login;
+mod place;
+mod sessions;
