@@ -15,5 +15,7 @@ for measure in start_latency session_speed save_speed log_throughput egress_thro
 done
 say "log intake of the store"
 cargo bench -q -p store --bench log_intake
+say "API"
+cargo bench -q -p server --bench api
 say "console"
 (cd end2end && npx playwright test --config bench.config.ts)
