@@ -141,6 +141,8 @@ pub fn spans(text: &str) -> Vec<Span> {
         if text.is_empty() {
             return;
         }
+        // What a reader cannot see must not change what they see.
+        let text = &*crate::text::visible(text);
         let class = style.class();
         match out.last_mut() {
             Some(last) if last.class == class => last.text.push_str(text),

@@ -47,6 +47,16 @@ pub fn shown(text: &str) -> String {
     visible(text).into_owned()
 }
 
+/// A text for the few places that the server's rendering writes as they are: what stands inside `<textarea>` and
+/// `<title>`. Without it a text could end the element, and what follows would be markup.
+pub fn raw(text: &str) -> String {
+    #[cfg(feature = "ssr")]
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    #[cfg(not(feature = "ssr"))]
+    let text = text.to_owned();
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

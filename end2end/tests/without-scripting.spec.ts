@@ -45,3 +45,41 @@ test('sign in, create, test, read the log, cancel, delete', async ({ browser, gr
   await expect(page.getByRole('link', { name: 'plain', exact: true })).toHaveCount(0);
   await context.close();
 });
+
+test('members, keys, history and signing out', async ({ browser, groundwork }) => {
+  const { context, page } = await another(browser, false);
+  await page.goto(`${groundwork.url}/sign-in`);
+  await page.getByLabel('E-mail address').fill('admin@example.test');
+  await page.getByLabel('Password').fill('the quick brown fox 1');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+
+  await page.goto(`${groundwork.url}/members`);
+  await page.getByLabel('E-mail address').fill('noscript@example.test');
+  await page.getByRole('button', { name: 'Make a link' }).click();
+  await expect(page.getByText(/^\/invite\/\S+$/)).toBeVisible();
+  await expect(page.getByRole('row', { name: /noscript@example\.test/ })).toBeVisible();
+  await page.reload();
+  await expect(page.getByText(/^\/invite\/\S+$/)).toHaveCount(0);
+
+  await page.goto(`${groundwork.url}/account`);
+  await page.getByLabel('Name', { exact: true }).fill('without scripting');
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await expect(page.getByText('Copy the key now: it is not shown again.')).toBeVisible();
+  await expect(page.getByRole('row', { name: /without scripting/ })).toBeVisible();
+
+  await page.goto(`${groundwork.url}/environments/new`);
+  await page.getByLabel('Name', { exact: true }).fill('before');
+  await page.getByRole('button', { name: 'Create environment', exact: true }).click();
+  await page.getByLabel('Name', { exact: true }).fill('after');
+  await page.getByRole('button', { name: 'Save environment' }).click();
+  await expect(page.getByRole('heading', { name: 'after', level: 1 })).toBeVisible();
+  await page.getByRole('link', { name: 'History' }).click();
+  await page.getByRole('link', { name: /Compare with today: revision 1/ }).click();
+  await page.getByRole('button', { name: 'Restore revision 1' }).click();
+  await expect(page.getByRole('heading', { name: 'before', level: 1 })).toBeVisible();
+
+  await page.goto(`${groundwork.url}/environments`);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await expect(page).toHaveURL(/\/sign-in/);
+  await context.close();
+});

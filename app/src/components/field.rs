@@ -3,7 +3,7 @@
 use leptos::{html, prelude::*};
 
 use super::icons::{Draw, Icon};
-use crate::api::AppError;
+use crate::{api::AppError, text::raw};
 
 /// The refusal that the fields of a form look themselves up in.
 #[derive(Clone, Copy)]
@@ -226,7 +226,7 @@ pub fn TextArea(
                 aria-describedby=describe(&id, &hint)
                 on:input:target=move |event| value.set(event.target().value())
             >
-                {value.get_untracked()}
+                {raw(&value.get_untracked())}
             </textarea>
             <FieldError id=format!("{id}-error") message=error />
             <Hint id hint />

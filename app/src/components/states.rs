@@ -5,7 +5,7 @@ use leptos_meta::Title;
 use wire::error::Code;
 
 use super::icons::{Draw, Icon};
-use crate::{api::AppError, links};
+use crate::{api::AppError, links, text::raw};
 
 /// The head of a page.
 #[component]
@@ -26,7 +26,7 @@ pub fn PageHead(
     view! {
         // The document's title is asked for once more when the page goes, and its signal may be gone by then.
         <Title text=move || match title.try_get() {
-            Some(title) => format!("{title} · Groundwork"),
+            Some(title) => raw(&format!("{title} · Groundwork")),
             None => "Groundwork".to_owned(),
         } />
         <header class="page-head">
@@ -61,7 +61,7 @@ pub fn Gate(
     children: Children,
 ) -> impl IntoView {
     view! {
-        <Title text=format!("{title} · Groundwork") />
+        <Title text=raw(&format!("{title} · Groundwork")) />
         <main id="main" class="gate" tabindex="-1">
             <div class="gate-box">
                 <div class="flex flex-col gap-3">

@@ -16,6 +16,7 @@ use crate::{
     },
     components::{Dialog, Draw, Failure, Icon},
     links,
+    text::shown,
     theme::Theme,
 };
 
@@ -29,6 +30,7 @@ pub fn Console() -> impl IntoView {
     let frame = page_data(|| (), |()| load_frame());
     provide_context(FrameData(frame));
     let shortcuts = RwSignal::new(false);
+    let may_create = RwSignal::new(false);
     listen_to_keys(shortcuts);
     view! {
         <a class="skip-link" href="#main">
@@ -49,7 +51,7 @@ pub fn Console() -> impl IntoView {
             <aside id="sidebar" class="sidebar" popover="auto" aria-label="Sidebar">
                 <Transition fallback=|| view! { <Brand /> }>
                     {move || Suspend::new(async move {
-                        frame.await.ok().map(|frame| view! { <Sidebar frame shortcuts /> })
+                        frame.await.ok().map(|frame| view! { <Sidebar frame shortcuts may_create /> })
                     })}
                 </Transition>
             </aside>
@@ -57,7 +59,7 @@ pub fn Console() -> impl IntoView {
                 <Outlet />
             </main>
         </div>
-        <Shortcuts open=shortcuts />
+        <Shortcuts open=shortcuts may_create />
     }
     .into_any()
 }
@@ -73,19 +75,21 @@ fn Brand() -> impl IntoView {
 }
 
 #[component]
-fn Sidebar(frame: Frame, shortcuts: RwSignal<bool>) -> impl IntoView {
+fn Sidebar(frame: Frame, shortcuts: RwSignal<bool>, may_create: RwSignal<bool>) -> impl IntoView {
     let viewer = frame.viewer;
     let may = viewer.may;
+    Effect::new(move |_| may_create.set(may.change));
     let admin = may.manage_members || may.manage_api_keys || may.manage_workers || may.read_audit;
     let name = if viewer.display_name.is_empty() {
         viewer.email.clone()
     } else {
         viewer.display_name.clone()
     };
+    let name = shown(&name);
     let initial: String = name.chars().take(1).collect();
     view! {
         <Brand />
-        <p class="nav-title truncate">{viewer.organization_name.clone()}</p>
+        <p class="nav-title truncate">{shown(&viewer.organization_name)}</p>
         <nav class="flex flex-col gap-0.5" aria-label="Main">
             <Item path=links::ENVIRONMENTS icon=Icon::Layers label="Environments" />
             <Item path=links::SESSIONS icon=Icon::Terminal label="Sessions" />
@@ -224,7 +228,7 @@ const KEYS: [(&str, &str); 4] = [
 ];
 
 #[component]
-fn Shortcuts(open: RwSignal<bool>) -> impl IntoView {
+fn Shortcuts(open: RwSignal<bool>, may_create: RwSignal<bool>) -> impl IntoView {
     view! {
         <Dialog open title="Keyboard shortcuts" heading_id="shortcuts-title">
             <div class="dialog-body">
@@ -232,10 +236,10 @@ fn Shortcuts(open: RwSignal<bool>) -> impl IntoView {
                     {KEYS
                         .map(|(key, what)| {
                             view! {
-                                <dt>
+                                <dt hidden=move || key == "n" && !may_create.get()>
                                     <kbd class="kbd">{key}</kbd>
                                 </dt>
-                                <dd>{what}</dd>
+                                <dd hidden=move || key == "n" && !may_create.get()>{what}</dd>
                             }
                         })
                         .into_iter()

@@ -18,6 +18,7 @@ use crate::{
         inputs::Inputs,
         table_parts::TemplateCards,
     },
+    text::shown,
 };
 
 /// *Create environment*.
@@ -63,7 +64,8 @@ fn Create(page: CreatePage, action: ServerAction<CreateEnvironment>) -> impl Int
     let templates = page.page.templates;
     let note = match (&page.copied_from, &page.template) {
         (Some(name), _) => Some(format!(
-            "Filled from {name}. The copy is a new environment, not tested yet."
+            "Filled from {}. The copy is a new environment, not tested yet.",
+            shown(name)
         )),
         (None, Some(id)) => templates
             .iter()

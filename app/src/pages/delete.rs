@@ -18,6 +18,7 @@ use crate::{
     components::{Alert, Failure, Loading, PageHead, Submit, Tone},
     links,
     pages::table_parts::WhatRuns,
+    text::shown,
 };
 
 /// Asks before an environment is deleted: the page behind the dialog's link, for readers without scripting.
@@ -62,7 +63,7 @@ pub fn DeletePage() -> impl IntoView {
                     return view! { <Failure error /> }.into_any();
                 }
                 let id = page.environment.environment_id;
-                let name = page.environment.name;
+                let name = shown(&page.environment.name);
                 view! {
                     <div class="page page-narrow">
                         <PageHead

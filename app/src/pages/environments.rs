@@ -24,6 +24,7 @@ use crate::{
     live::now::{Ago, Now},
     pages::sessions,
     pages::table_parts::{DeleteDialog, Heading, NotStarted, Nothing, Search},
+    text::shown,
 };
 
 /// Rows that are shown before one asks for more.
@@ -248,7 +249,7 @@ fn Row(
         environment_id: id,
         key: session_key.clone(),
     };
-    let label = format!("Actions for {}", item.name);
+    let label = format!("Actions for {}", shown(&item.name));
     let for_dialog = item.clone();
     let key = format!("{key}-{id}");
     // Sent by hand: an `ActionForm` would bring its reader of forms into the first download.
@@ -260,10 +261,10 @@ fn Row(
         <tr>
             <td class="cell-title max-w-96">
                 <a class="font-medium hover:underline break-words" href=path.clone()>
-                    {item.name.clone()}
+                    {shown(&item.name)}
                 </a>
                 {(!item.description.is_empty())
-                    .then(|| view! { <p class="truncate text-xs text-ink-3 hidden sm:block">{item.description.clone()}</p> })}
+                    .then(|| view! { <p class="truncate text-xs text-ink-3 hidden sm:block">{shown(&item.description)}</p> })}
             </td>
             <td data-label="ID">
                 <CopyId short=item.short_id.clone() whole=id.to_string() />

@@ -32,25 +32,20 @@ pub fn HistoryPage() -> impl IntoView {
             .get("id")
             .and_then(|id| id.parse::<EnvironmentId>().ok());
         let query = query.read();
-        let number = |name| query.get_str(name).map(str::parse::<i64>);
+        // A revision that is no number was never saved.
+        let number = |name| {
+            query
+                .get_str(name)
+                .map(|text| text.parse::<i64>().unwrap_or(-1))
+        };
         (id, number("before"), number("compare"))
     });
     let page = page_data(
         move || wanted.get(),
-        |wanted| async move {
-            // A revision that is no number was never saved.
-            match wanted {
-                (Some(id), before, compare)
-                    if !matches!(before, Some(Err(_))) && !matches!(compare, Some(Err(_))) =>
-                {
-                    load_history(
-                        id,
-                        before.and_then(Result::ok),
-                        compare.and_then(Result::ok),
-                    )
-                    .await
-                }
-                _ => Err(AppError::new(Code::NotFound, "")),
+        |(id, before, compare)| async move {
+            match id {
+                Some(id) => load_history(id, before, compare).await,
+                None => Err(AppError::new(Code::NotFound, "")),
             }
         },
     );

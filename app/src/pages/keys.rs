@@ -16,6 +16,7 @@ use crate::{
     format,
     live::now::{Ago, Now},
     pages::account::Told,
+    text::shown,
 };
 
 /// Everyone's keys.
@@ -112,7 +113,7 @@ fn row(key: ApiKeyItem, everyones: bool, revoke: ServerAction<RevokeKey>) -> imp
     let label = format!("Revoke the key {}", key.name);
     view! {
         <tr>
-            <td class="cell-title font-medium break-words">{key.name}</td>
+            <td class="cell-title font-medium break-words">{shown(&key.name)}</td>
             <td data-label="Key">
                 <code class="mono text-ink-2">{key.shown}</code>
             </td>

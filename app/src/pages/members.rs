@@ -18,6 +18,7 @@ use crate::{
     format,
     live::now::{Ago, Now, local_text},
     pages::account::{Card, Told},
+    text::shown,
 };
 
 /// The page.
@@ -213,12 +214,12 @@ fn member_row(
             <td class="cell-title">
                 <span class="flex flex-wrap items-center gap-x-2">
                     <span class="font-medium break-words">
-                        {if member.display_name.is_empty() { member.email.clone() } else { member.display_name.clone() }}
+                        {shown(if member.display_name.is_empty() { &member.email } else { &member.display_name })}
                     </span>
                     {member.is_you.then(|| view! { <span class="badge badge-plain">"you"</span> })}
                     {(!member.has_password).then(|| view! { <span class="badge badge-plain">"API keys only"</span> })}
                 </span>
-                {(!member.display_name.is_empty()).then(|| view! { <span class="text-xs text-ink-3">{member.email}</span> })}
+                {(!member.display_name.is_empty()).then(|| view! { <span class="text-xs text-ink-3">{shown(&member.email)}</span> })}
             </td>
             <td data-label="Role">
                 <ActionForm action=change>
@@ -283,7 +284,7 @@ fn invitation_row(
     let exact = local_text(item.expires_at);
     view! {
         <tr>
-            <td class="cell-title font-medium break-words">{item.email}</td>
+            <td class="cell-title font-medium break-words">{shown(&item.email)}</td>
             <td data-label="Role">{item.role.to_string()}</td>
             <td data-label="Invited by">{item.invited_by}</td>
             <td data-label="Ends" class="text-ink-2">

@@ -11,7 +11,7 @@ use crate::{
     components::{Draw, Icon, basics::alive, bind_text},
     draft::{RuleLine, parse_rules, show_rules},
     hosts::in_ascii,
-    text::shown,
+    text::{raw, shown},
 };
 
 /// The editor.
@@ -55,7 +55,7 @@ pub fn RulesEditor(
                     placeholder="github.com\n*.example.com\ndeny ads.example.com"
                     on:input:target=move |event| rules.set(event.target().value())
                 >
-                    {rules.get_untracked()}
+                    {raw(&rules.get_untracked())}
                 </textarea>
                 <p class="field-hint mt-1">"One host a line; write “deny” in front of those to block."</p>
             </div>

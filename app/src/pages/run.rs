@@ -14,6 +14,7 @@ use crate::{
     format, links,
     live::now::{Ago, Now},
     pages::run_view::Run,
+    text::shown,
 };
 
 /// The page.
@@ -66,10 +67,10 @@ fn Loaded(page: RunLogPage, from: Option<u64>) -> impl IntoView {
     let script = page.page.script.clone();
     let above = (
         links::environment(run.environment_id),
-        page.page.environment_name.clone(),
+        shown(&page.page.environment_name),
     );
     let has_script = !script.is_empty();
-    let (by, created_at) = (run.by.clone(), run.created_at);
+    let (by, created_at) = (shown(&run.by), run.created_at);
     let (short_id, whole_id) = (run.short_id.clone(), run.setup_run_id.to_string());
     view! {
         <div class="page page-wide">

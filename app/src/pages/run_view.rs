@@ -20,6 +20,7 @@ use crate::{
         now::{Ago, Now},
         viewer::Viewer,
     },
+    text::shown,
 };
 
 /// One run with its log, live.
@@ -100,7 +101,7 @@ pub fn Run(
                 .then(|| {
                     view! {
                         <p class="text-xs text-ink-3">
-                            "Run " <code class="mono">{run.short_id.clone()}</code> " by " {run.by.clone()} ", "
+                            "Run " <code class="mono">{run.short_id.clone()}</code> " by " {shown(&run.by)} ", "
                             <Ago at=run.created_at /> " · "
                             <a class="link" href=links::run(environment_id, setup_run_id)>
                                 "Open its page"

@@ -8,6 +8,7 @@ use crate::{
     components::{Errors, FieldError, TextField, bind_text},
     format,
     pages::inputs::Inputs,
+    text::raw,
 };
 
 /// The editor with its timeout.
@@ -89,7 +90,7 @@ pub fn ScriptEditor(
                         }
                     }
                 >
-                    {first_newline_kept(&script.get_untracked())}
+                    {raw(&first_newline_kept(&script.get_untracked()))}
                 </textarea>
             </div>
             <div class="editor-foot">

@@ -13,6 +13,7 @@ use crate::{
     components::{Alert, Icon, Sign, Submit, Tone},
     format, links,
     live::now::Ago,
+    text::shown,
 };
 
 /// What the panel shows.
@@ -163,7 +164,7 @@ fn Recent(data: RwSignal<PanelData>) -> impl IntoView {
                                                 {run.short_id}
                                             </a>
                                             <span class="text-ink-2">
-                                                <Ago at=run.created_at /> " by " {run.by}
+                                                <Ago at=run.created_at /> " by " {shown(&run.by)}
                                             </span>
                                             <span class="ml-auto text-ink-3 tabular-nums">
                                                 {run.duration_ms.map(format::duration)}

@@ -12,6 +12,7 @@ use crate::{
     api::{AppError, environments::DeleteEnvironment, sessions::count_sessions_of},
     components::{Alert, Dialog, Draw, Icon, Submit, Tone, field::bind_input},
     links,
+    text::shown,
 };
 
 /// The search: filters as one types, and stays in the address.
@@ -184,7 +185,7 @@ pub fn DeleteDialog(
                                 <input type="hidden" name="environment_id" value=item.environment_id.to_string() />
                                 <div class="dialog-body">
                                     <p>
-                                        "Delete " <strong class="break-words">{item.name.clone()}</strong>
+                                        "Delete " <strong class="break-words">{shown(&item.name)}</strong>
                                         "? New sessions cannot use it any more, and there is no way back."
                                     </p>
                                     {move || {

@@ -15,6 +15,7 @@ mod doors;
 mod environments;
 mod openapi;
 mod own_api;
+mod pages;
 mod sessions;
 mod setup_runs;
 mod support;

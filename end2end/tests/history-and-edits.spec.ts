@@ -1,0 +1,83 @@
+// What was saved before, going back to it, and two people who edit at once.
+import { accessible, alive, another, createEnvironment, expect, signIn, test } from '../fixtures';
+
+test('a saved definition is compared with today and brought back', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await createEnvironment(page, groundwork.url, { name: 'kept', script: 'echo one\necho two' });
+  const address = page.url();
+  await alive(page);
+  await page.getByLabel('Setup script').fill('echo one\necho three');
+  await page.getByRole('button', { name: 'Save environment' }).click();
+  await expect(page.getByText('Saved.')).toBeVisible();
+  await page.getByRole('link', { name: 'History' }).click();
+  await expect(page.getByRole('heading', { name: 'History' })).toBeVisible();
+  const newest = page.getByRole('listitem').filter({ hasText: 'Revision 2' });
+  await expect(newest).toContainText('Current');
+  await expect(newest.getByRole('group', { name: 'Setup script, line by line' })).toMatchAriaSnapshot(`
+    - group "Setup script, line by line":
+      - text: echo one
+      - deletion: echo two
+      - insertion: echo three
+  `);
+  await accessible(page);
+  await page.getByRole('link', { name: /Compare with today: revision 1/ }).click();
+  await expect(page).toHaveURL(/history\?compare=1$/);
+  await expect(page.getByRole('heading', { name: 'Today and revision 1' })).toBeVisible();
+  await page.getByRole('button', { name: 'Restore revision 1' }).click();
+  await expect(page).toHaveURL(address);
+  await expect(page.getByLabel('Setup script')).toHaveValue('echo one\necho two\n');
+});
+
+test('edits of two people are merged, and what both changed is asked', async ({ page, browser, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await createEnvironment(page, groundwork.url, { name: 'shared' });
+  const address = page.url();
+  await alive(page);
+  const other = await another(browser);
+  await signIn(other.page, groundwork.url);
+  await other.page.goto(address);
+  await alive(other.page);
+  await other.page.getByLabel('Name', { exact: true }).fill('theirs');
+  await other.page.getByLabel('Description').fill('their text');
+  await other.page.getByRole('button', { name: 'Save environment' }).click();
+  await expect(other.page.getByText('Saved.')).toBeVisible();
+  await other.context.close();
+
+  await page.getByLabel('Name', { exact: true }).fill('mine');
+  await page.getByRole('button', { name: 'Save environment' }).click();
+  await expect(page.getByText('Somebody else saved this environment meanwhile.')).toBeVisible();
+  await expect(page.getByLabel('Description')).toHaveValue('their text');
+  await expect(page.getByLabel('Name', { exact: true })).toHaveValue('mine');
+  await accessible(page);
+  // Undecided, nothing is saved.
+  await page.getByRole('button', { name: 'Save environment' }).click();
+  await expect(page.getByText('One field left to decide.')).toBeVisible();
+  await page.getByRole('button', { name: 'Take theirs' }).click();
+  await expect(page.getByLabel('Name', { exact: true })).toHaveValue('theirs');
+  await page.getByRole('button', { name: 'Keep mine' }).click();
+  await expect(page.getByText('All decided')).toBeVisible();
+  await page.getByRole('button', { name: 'Save environment' }).click();
+  await expect(page.getByText('Saved.')).toBeVisible();
+  await page.reload();
+  await expect(page.getByLabel('Name', { exact: true })).toHaveValue('mine');
+});
+
+test('a stale verdict names what differs and puts it back', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await createEnvironment(page, groundwork.url, { name: 'verdict', script: 'true', test: true });
+  await expect(page.getByText('Setup verified.').first()).toBeVisible({ timeout: 60_000 });
+  await page.reload();
+  await alive(page);
+  await page.getByText('Storage and lifecycle').click();
+  await page.getByLabel('Workspace disk (GiB)').fill('20');
+  await expect(page.getByText('Saving makes the verdict stale')).toBeVisible();
+  await page.getByRole('button', { name: 'Save environment' }).click();
+  await expect(page.getByText('The verdict is about an earlier configuration.')).toBeVisible();
+  await expect(page.getByText('20 GiB', { exact: true })).toBeVisible();
+  // What is being typed outlives putting something else back.
+  await page.getByLabel('Description').fill('typed meanwhile');
+  await page.getByRole('button', { name: 'Put it back: Workspace disk' }).click();
+  await expect(page.getByText('The verdict is about an earlier configuration.')).toBeHidden();
+  await expect(page.getByLabel('Workspace disk (GiB)')).toHaveValue('10');
+  await expect(page.getByLabel('Description')).toHaveValue('typed meanwhile');
+});

@@ -1,0 +1,74 @@
+// The rule editor, the keyboard, and leaving with unsaved changes.
+import { accessible, alive, createEnvironment, expect, signIn, test } from '../fixtures';
+
+test('rules are pasted, reordered, checked, and tell which of them decides', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await page.goto(`${groundwork.url}/environments/new`);
+  await alive(page);
+  await page.getByText('Selected hosts').click();
+  await page.getByRole('button', { name: 'Add rule' }).click();
+  const hosts = page.getByRole('textbox', { name: 'Host', exact: true });
+  await hosts.first().focus();
+  // A list from anywhere becomes rows.
+  await hosts.first().evaluate((input, text) => {
+    const data = new DataTransfer();
+    data.setData('text/plain', text);
+    input.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+  }, 'example.com\n*.example.com\ndeny ads.example.com');
+  await expect(hosts).toHaveCount(3);
+  const tester = page.getByRole('textbox', { name: 'Test a host against the rules' });
+  await tester.fill('ads.example.com');
+  await expect(page.getByText('ads.example.com is allowed by rule 2, *.example.com.')).toBeVisible();
+  await page.locator('.rule-grip').nth(2).dragTo(page.locator('.rule-row').nth(0));
+  await expect(hosts.first()).toHaveValue('ads.example.com');
+  await expect(page.getByText('ads.example.com is blocked by rule 1, ads.example.com.')).toBeVisible();
+  await page.getByRole('button', { name: 'Move down' }).first().click();
+  await expect(hosts.nth(1)).toHaveValue('ads.example.com');
+  await hosts.nth(2).fill('https://example.com/path');
+  await expect(page.getByText('Give the host alone, without https://: example.com.')).toBeVisible();
+  // Beyond ASCII the browser translates.
+  await hosts.nth(2).fill('bücher.example');
+  await expect(hosts.nth(2)).not.toHaveAttribute('aria-invalid', 'true');
+  await tester.fill('xn--bcher-kva.example');
+  await expect(page.getByText('xn--bcher-kva.example is allowed by rule 3, bücher.example.')).toBeVisible();
+  await page.getByRole('button', { name: 'github' }).click();
+  await expect(hosts).not.toHaveCount(3);
+  await accessible(page);
+});
+
+test('the keyboard searches, creates and explains itself', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await createEnvironment(page, groundwork.url, { name: 'keyboard' });
+  await page.goto(`${groundwork.url}/environments`);
+  await alive(page);
+  await page.keyboard.press('?');
+  const dialog = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
+  await expect(dialog).toBeVisible();
+  await page.keyboard.press('Escape');
+  await expect(dialog).toBeHidden();
+  await page.keyboard.press('/');
+  await expect(page.getByRole('searchbox')).toBeFocused();
+  await page.keyboard.type('keyb');
+  await expect(page).toHaveURL(/\?query=keyb$/);
+  await page.getByRole('link', { name: 'Name' }).click();
+  await expect(page).toHaveURL(/sort=name/);
+  await expect(page.getByRole('columnheader', { name: 'Name' })).toHaveAttribute('aria-sort', 'ascending');
+  await page.locator('h1').click();
+  await page.keyboard.press('n');
+  await expect(page).toHaveURL(/\/environments\/new$/);
+});
+
+test('leaving with unsaved changes asks', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await createEnvironment(page, groundwork.url, { name: 'unsaved' });
+  const address = page.url();
+  await alive(page);
+  await page.getByLabel('Description').fill('not saved');
+  page.once('dialog', (dialog) => dialog.dismiss());
+  await page.getByRole('link', { name: 'Members' }).click();
+  await expect(page).toHaveURL(address);
+  await expect(page.getByLabel('Description')).toHaveValue('not saved');
+  page.once('dialog', (dialog) => dialog.accept());
+  await page.getByRole('link', { name: 'Members' }).click();
+  await expect(page).toHaveURL(/\/members$/);
+});
