@@ -123,7 +123,7 @@ fn OneClash(clash: Clash, choice: RwSignal<Option<Choice>>, inputs: Inputs) -> i
         choice.set(Some(wanted));
     };
     let pressed = move |which: Choice| (choice.get() == Some(which)).to_string();
-    let label = clash.label.clone();
+    let label = format!("Which value of {}", clash.label);
     view! {
         <li class="flex flex-col gap-1.5">
             <span class="flex flex-wrap items-baseline gap-x-2">

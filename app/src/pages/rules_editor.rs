@@ -135,13 +135,17 @@ struct Entry {
 #[component]
 fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) -> impl IntoView {
     let next_key = StoredValue::new(0_usize);
+    // The list's own: a row that is made while another one answers must outlive that one.
+    let owner = StoredValue::new(Owner::current().unwrap_or_default());
     let entry = move |rule: RuleLine| {
         next_key.update_value(|key| *key += 1);
-        Entry {
-            key: next_key.get_value(),
-            allow: RwSignal::new(rule.allow),
-            host: RwSignal::new(rule.host),
-        }
+        owner.with_value(|owner| {
+            owner.with(|| Entry {
+                key: next_key.get_value(),
+                allow: RwSignal::new(rule.allow),
+                host: RwSignal::new(rule.host),
+            })
+        })
     };
     let entries = RwSignal::new(
         rules
