@@ -92,6 +92,8 @@ class SessionTerminal extends HTMLElement {
       cursorBlink: !matchMedia("(prefers-reduced-motion: reduce)").matches,
       fontFamily: getComputedStyle(this).fontFamily,
       fontSize: 13,
+      // The shell chooses colours; they stay readable on either background (WCAG 2.2 AA).
+      minimumContrastRatio: 4.5,
       scrollback: 5_000,
       screenReaderMode: false,
       theme: colours(),
