@@ -84,23 +84,32 @@ impl DataDir {
     /// the database alone is of no use to a thief.
     pub fn key(&self) -> Result<Key, Fatal> {
         let path = self.path.join("key");
-        match File::open(&path) {
-            Ok(mut file) => {
-                let mut bytes = Vec::with_capacity(KEY_BYTES);
-                (&mut file)
-                    .take(KEY_BYTES as u64 + 1)
-                    .read_to_end(&mut bytes)
-                    .map_err(|e| Fatal::io("read", &path, &e))?;
-                let bytes: [u8; KEY_BYTES] = bytes.try_into().map_err(|_| {
-                    Fatal::new(format!(
-                        "The key file {} is damaged (it must hold {KEY_BYTES} bytes); put it back from a backup, because without it no API key is valid.",
-                        path.display()
-                    ))
-                })?;
-                Ok(Key(bytes))
-            }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => self.make_key(&path),
-            Err(e) => Err(Fatal::io("read", &path, &e)),
+        match read_key(&path, "no API key is valid")? {
+            Some(key) => Ok(key),
+            None => self.make_key(&path),
+        }
+    }
+
+    /// The key that secret variables are sealed with: of the file `configured`, which must be there, or of a file in the
+    /// data directory, made unless something was sealed already.
+    pub fn secrets_key(
+        &self,
+        configured: Option<&Path>,
+        anything_sealed: bool,
+    ) -> Result<Key, Fatal> {
+        let own = self.path.join("secrets.key");
+        let path = configured.unwrap_or(&own);
+        match read_key(path, "no secret variable can be opened")? {
+            Some(key) => Ok(key),
+            None if configured.is_some() => Err(Fatal::new(format!(
+                "The key file {} (secrets.key_file) is not there; put it back, or make it with: head -c {KEY_BYTES} /dev/urandom.",
+                path.display()
+            ))),
+            None if anything_sealed => Err(Fatal::new(format!(
+                "The key file {} is missing, and secret variables are sealed with it; put it back from a backup.",
+                path.display()
+            ))),
+            None => self.make_key(path),
         }
     }
 
@@ -111,7 +120,8 @@ impl DataDir {
         rand::rngs::OsRng
             .try_fill_bytes(&mut bytes)
             .map_err(|_| Fatal::new("The system gives no random bytes; check /dev/urandom."))?;
-        let draft = self.path.join(format!("key.{}", std::process::id()));
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let draft = self.path.join(format!("{name}.{}", std::process::id()));
         let written = (|| {
             let mut file = OpenOptions::new()
                 .create(true)
@@ -128,10 +138,33 @@ impl DataDir {
         let _ = fs::remove_file(&draft);
         match written {
             Ok(()) => Ok(Key(bytes)),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => self.key(),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                read_key(path, "nothing opens")?.ok_or_else(|| Fatal::io("read", path, &e))
+            }
             Err(e) => Err(Fatal::io("write the key file", path, &e)),
         }
     }
+}
+
+/// The key in a file, if there is one. `without` says what is lost without it.
+fn read_key(path: &Path, without: &str) -> Result<Option<Key>, Fatal> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(Fatal::io("read", path, &e)),
+    };
+    let mut bytes = Vec::with_capacity(KEY_BYTES);
+    (&mut file)
+        .take(KEY_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Fatal::io("read", path, &e))?;
+    let bytes: [u8; KEY_BYTES] = bytes.try_into().map_err(|_| {
+        Fatal::new(format!(
+            "The key file {} is damaged (it must hold {KEY_BYTES} bytes); put it back from a backup, because without it {without}.",
+            path.display()
+        ))
+    })?;
+    Ok(Some(Key(bytes)))
 }
 
 /// The deployment's key. Has no text form.
@@ -185,6 +218,30 @@ mod tests {
         assert!(refusal.sentence().contains("--data"), "{refusal}");
         drop(first);
         assert!(DataDir::take(parent.path()).is_ok());
+    }
+
+    #[test]
+    fn the_key_of_secrets_is_made_once_and_missed_when_it_is_gone() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(parent.path()).unwrap();
+        let path = parent.path().join("secrets.key");
+        let first = dir.secrets_key(None, false).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        assert_ne!(first.bytes(), dir.key().unwrap().bytes());
+        assert_eq!(first.bytes(), dir.secrets_key(None, true).unwrap().bytes());
+        let elsewhere = parent.path().join("given");
+        let refusal = dir.secrets_key(Some(&elsewhere), false).err().unwrap();
+        assert!(refusal.sentence().contains("secrets.key_file"), "{refusal}");
+        fs::rename(&path, &elsewhere).unwrap();
+        assert_eq!(
+            first.bytes(),
+            dir.secrets_key(Some(&elsewhere), true).unwrap().bytes()
+        );
+        let refusal = dir.secrets_key(None, true).err().unwrap();
+        assert!(refusal.sentence().contains("is missing"), "{refusal}");
+        fs::write(&path, b"short").unwrap();
+        let refusal = dir.secrets_key(None, true).err().unwrap();
+        assert!(refusal.sentence().contains("damaged"), "{refusal}");
     }
 
     #[test]

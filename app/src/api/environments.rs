@@ -36,6 +36,8 @@ pub struct CreatePage {
     pub template: Option<String>,
     /// Name of the environment that filled it.
     pub copied_from: Option<String>,
+    /// Secret variables of that environment: their values are not copied.
+    pub secrets_left_out: Vec<String>,
     /// Idempotency key of the form.
     pub key: String,
 }
@@ -125,6 +127,17 @@ pub async fn load_new_environment(
         )?),
         None => None,
     };
+    let secrets_left_out = match &copied {
+        Some(environment) => {
+            let list = app
+                .control
+                .list_secrets(&app.ctx, environment.environment_id)
+                .await;
+            let secrets = door::answer(&app.ctx, list)?.secrets;
+            secrets.into_iter().map(|secret| secret.name).collect()
+        }
+        None => Vec::new(),
+    };
     let chosen = template.and_then(|id| page.templates.iter().find(|t| t.id == id).cloned());
     let draft = match (&copied, &chosen, take_draft(&app, NEW_DRAFT).await?) {
         (_, _, Some(refused)) => refused.draft,
@@ -134,6 +147,7 @@ pub async fn load_new_environment(
     };
     Ok(CreatePage {
         template: chosen.map(|t| t.id),
+        secrets_left_out,
         copied_from: copied.map(|environment| environment.name),
         key: format!("form-{}", app.ctx.request_id),
         draft,

@@ -35,6 +35,11 @@ pub mod records;
     missing_docs,
     reason = "the server macro makes a field of each argument"
 )]
+pub mod secrets;
+#[allow(
+    missing_docs,
+    reason = "the server macro makes a field of each argument"
+)]
 pub mod sessions;
 #[allow(
     missing_docs,

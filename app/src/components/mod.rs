@@ -7,6 +7,7 @@ pub mod field;
 pub mod hosts;
 pub mod icons;
 pub mod menu;
+pub mod secrets;
 pub mod states;
 pub mod timings;
 
@@ -19,5 +20,6 @@ pub use field::{
 pub use hosts::Hosts;
 pub use icons::{Draw, Icon};
 pub use menu::Menu;
+pub use secrets::Secrets;
 pub use states::{Failure, Gate, Loading, PageHead};
 pub use timings::Timings;

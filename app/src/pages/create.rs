@@ -63,9 +63,14 @@ fn Create(page: CreatePage, action: ServerAction<CreateEnvironment>) -> impl Int
     warn_before_leaving(inputs, RwSignal::new(page.draft.clone()), action.pending());
     let templates = page.page.templates;
     let note = match (&page.copied_from, &page.template) {
-        (Some(name), _) => Some(format!(
+        (Some(name), _) if page.secrets_left_out.is_empty() => Some(format!(
             "Filled from {}. The copy is a new environment, not tested yet.",
             shown(name)
+        )),
+        (Some(name), _) => Some(format!(
+            "Filled from {}. The copy is a new environment, not tested yet. Secret variables are not copied; set their values once it is created: {}.",
+            shown(name),
+            page.secrets_left_out.join(", ")
         )),
         (None, Some(id)) => templates
             .iter()

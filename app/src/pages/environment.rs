@@ -14,8 +14,8 @@ use crate::{
         sessions::StartSession,
     },
     components::{
-        Alert, CopyId, Draw, Errors, Failure, Icon, Loading, PageHead, SetupBadgeView, Submit,
-        Tone, focus_first_error,
+        Alert, CopyId, Draw, Errors, Failure, Icon, Loading, PageHead, Secrets, SetupBadgeView,
+        Submit, Tone, focus_first_error,
     },
     draft::Draft,
     links,
@@ -201,6 +201,7 @@ fn Edit(page: EditPage) -> impl IntoView {
                     })
             }}
             <div class="split">
+                <div class="flex flex-col gap-3 min-w-0">
                 <ActionForm action>
                     <div class="flex flex-col gap-3">
                         <Refusal error=errors.0 merges=true />
@@ -251,6 +252,8 @@ fn Edit(page: EditPage) -> impl IntoView {
                             })}
                     </div>
                 </ActionForm>
+                <Secrets environment_id=id changed=reload />
+                </div>
                 <div class="split-side">
                     <SetupPanel data=panel reload />
                     <Sessions facts panel />

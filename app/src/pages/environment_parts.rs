@@ -205,8 +205,10 @@ pub fn Stale(
     action: ServerAction<PutBack>,
 ) -> impl IntoView {
     let verified_at = staleness.verified_at;
-    // The runtime and the runner image are not the reader's to set.
-    let can = move |field: &str| may_change && !matches!(field, "provider" | "image");
+    // The runtime and the runner image are not the reader's to set, and nobody knows a secret's old value.
+    let can = move |field: &str| {
+        may_change && !matches!(field, "provider" | "image") && !field.starts_with("secrets.")
+    };
     let several = staleness
         .fields
         .iter()

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use domain::limits;
 
-use crate::secret::ServerKey;
+use crate::{sealing::SecretsKey, secret::ServerKey};
 
 /// Settings of the application layer. All waiting is measured on the monotonic clock.
 #[derive(Clone)]
 pub struct Config {
     /// Key that API-key secrets are hashed with; kept by the server across restarts.
     pub server_key: ServerKey,
+    /// Key that secret variables are sealed with; kept by the server across restarts.
+    pub secrets_key: SecretsKey,
     /// Workers renew their leases at least this often.
     pub lease_renew_after: Duration,
     /// Without a heartbeat for this long a lease is lost.
@@ -48,8 +50,9 @@ pub struct Config {
 
 impl Config {
     /// The product's settings.
-    pub const fn new(server_key: ServerKey) -> Self {
+    pub fn new(server_key: ServerKey) -> Self {
         Self {
+            secrets_key: SecretsKey::derived(&server_key),
             server_key,
             lease_renew_after: Duration::from_secs(5),
             lease_lost_after: Duration::from_secs(20),

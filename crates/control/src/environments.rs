@@ -1,9 +1,10 @@
 //! Environments: list, read, create, change, delete, duplicate.
 
+use std::collections::BTreeMap;
+
 use domain::{
     environment::{Definition, Patch, parse_create, parse_patch},
     ids::EnvironmentId,
-    issues::Issues,
     limits,
     roles::{Action, permits},
     setup_run::{Command, LogLine, Stream},
@@ -11,10 +12,7 @@ use domain::{
     verification::Verification,
 };
 use serde_json::{Value, json};
-use wire::{
-    console::{Validation, VerdictEffect},
-    managed_agents::{Deleted, Environment, EnvironmentList},
-};
+use wire::managed_agents::{Deleted, Environment, EnvironmentList};
 
 use crate::{
     Control, Error, Keyed, Member, OpCtx, Outcome, RACES_MAX, Result,
@@ -23,6 +21,7 @@ use crate::{
         Effects, RunChange, Topic, Written,
         rows::{EnvironmentRow, RevisionRow},
     },
+    secrets::no_clash,
     staleness::audit_changes,
     view,
 };
@@ -102,6 +101,7 @@ impl Control {
             environment_id: self.0.ids.next(),
             version: 1,
             revision: 1,
+            secret_hashes: BTreeMap::new(),
             verification: Verification::created(&definition),
             setup_updated_by: scripted.then_some(member.user_id),
             setup_updated_at: scripted.then_some(now),
@@ -196,6 +196,9 @@ impl Control {
         let mut row = saved.clone();
         row.version += 1;
         let changed = definition != saved.definition;
+        if changed {
+            no_clash(&definition, &saved.secret_hashes)?;
+        }
         if changed {
             row.revision += 1;
             row.updated_at = now;
@@ -394,78 +397,6 @@ impl Control {
             &ReceiptMaker::none(),
         )
         .await
-    }
-
-    /// Checks a form without saving: a create body, or an update body of `id`.
-    pub async fn validate_environment(
-        &self,
-        ctx: &OpCtx,
-        id: Option<EnvironmentId>,
-        body: &Value,
-    ) -> Result<Validation> {
-        let script = body
-            .pointer("/setup/script")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let warnings = view::warnings_of(&domain::setup_script::normalise(script));
-        let refused = |issues: Issues| Validation {
-            issues: issues.0,
-            warnings: warnings.clone(),
-            effect: None,
-        };
-        let Some(id) = id else {
-            ctx.require(Action::ChangeEnvironments)?;
-            return Ok(match parse_create(body, &self.0.catalog) {
-                Ok(_) => refused(Issues::new()),
-                Err(issues) => refused(issues),
-            });
-        };
-        let saved = self
-            .load_environment(ctx, id, Action::ChangeEnvironments)
-            .await?;
-        let mut whole = body.clone();
-        if let Some(object) = whole.as_object_mut() {
-            object.insert(
-                "expected_access".to_owned(),
-                json!({
-                    "network_policy": saved.definition.network_policy.to_json(),
-                    "privileged": saved.definition.privileged,
-                }),
-            );
-        }
-        let after = parse_patch(&whole, &self.0.catalog).and_then(|patch| {
-            patch
-                .apply(&saved.definition, &self.0.catalog)
-                .map_err(|refusal| match refusal {
-                    domain::environment::PatchRefusal::Invalid(issues) => issues,
-                    // Cannot be: the expectation was filled in from what is saved.
-                    _ => Issues::one("expected_access", "Reload the page and try again."),
-                })
-        });
-        Ok(match after {
-            Err(issues) => refused(issues),
-            Ok(after) => Validation {
-                issues: Vec::new(),
-                warnings,
-                effect: effect(&saved, &after),
-            },
-        })
-    }
-}
-
-/// What saving does to the verdict.
-pub(crate) fn effect(saved: &EnvironmentRow, after: &Definition) -> Option<VerdictEffect> {
-    match (saved.definition.has_script(), after.has_script()) {
-        (true, false) => return Some(VerdictEffect::NothingToVerify),
-        (false, true) => return Some(VerdictEffect::NeedsTest),
-        _ => {}
-    }
-    let before = saved.verification.is_stale(&view::fingerprint_of(saved));
-    let then = saved.verification.is_stale(&domain::fingerprint::of(after));
-    match (before, then) {
-        (false, true) => Some(VerdictEffect::BecomesStale),
-        (true, false) => Some(VerdictEffect::BecomesCurrent),
-        _ => None,
     }
 }
 

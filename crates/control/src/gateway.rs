@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use domain::{
+    fingerprint,
     ids::{ImageId, WorkerId},
     limits,
     run_records::RunRecords,
+    secrets::SecretVars,
     setup_run::{Command, End, FailureCode, Phase, Refusal, Status},
     timestamp::Timestamp,
     verification::{ImageCaptureFailure, SetupImage},
@@ -26,6 +28,7 @@ use crate::{
         Appended, Effects, LogAppend, RunChange, Topic, Written,
         rows::{SetupRunRow, WorkerRow},
     },
+    secrets::CLOSED_SECRETS,
 };
 
 /// [`Gateway`] without a wire between.
@@ -37,6 +40,10 @@ impl LocalGateway {
     pub const fn new(control: Control) -> Self {
         Self(control)
     }
+}
+
+fn unavailable_because(error: &crate::Error) -> GatewayError {
+    GatewayError::Unavailable(error.chain().join(": "))
 }
 
 fn too_many_races() -> GatewayError {
@@ -62,6 +69,18 @@ impl Control {
             let Ok(state) = row.state.decide(&Command::Claim) else {
                 return Ok(None);
             };
+            let values = self.secret_values(row.organization_id, row.environment_id);
+            let (secrets, hashes) = match values.await {
+                Ok(found) => found,
+                Err(error) if error.retryable() => return Err(unavailable_because(&error)),
+                Err(error) => {
+                    tracing::error!(run = %row.setup_run_id, chain = ?error.chain(), "secret variables do not open");
+                    self.give_up_waiting(&row, CLOSED_SECRETS)
+                        .await
+                        .map_err(unavailable)?;
+                    continue;
+                }
+            };
             let now = self.0.clock.now();
             let held = Held {
                 worker_id: worker,
@@ -75,6 +94,9 @@ impl Control {
             next.started_at = row.started_at.or(Some(now));
             next.record.phases = vec![(Phase::Provision, now)];
             next.record.compute_id = None;
+            // A secret may have been set anew since the run was admitted: it tests the values that it is given.
+            next.fingerprint = fingerprint::of_with_secrets(&next.definition, &hashes);
+            next.record.secret_hashes = hashes;
             next.record.message = "Preparing a sandbox.".to_owned();
             let line = system_line(
                 now,
@@ -100,7 +122,7 @@ impl Control {
                 )
                 .await;
             match written {
-                Ok(Written::Done) => return self.assignment(held).await.map(Some),
+                Ok(Written::Done) => return self.assignment(held, secrets).await.map(Some),
                 Ok(Written::Stale) => self.forget(row.setup_run_id),
                 Err(error) => {
                     self.forget(row.setup_run_id);
@@ -111,7 +133,11 @@ impl Control {
         Ok(None)
     }
 
-    async fn assignment(&self, held: Held) -> Result<Assignment, GatewayError> {
+    async fn assignment(
+        &self,
+        held: Held,
+        secrets: SecretVars,
+    ) -> Result<Assignment, GatewayError> {
         let row = self
             .0
             .store
@@ -136,6 +162,7 @@ impl Control {
                 sandbox_timeout_seconds: definition.resources.timeout_seconds,
                 script: definition.setup.script,
                 env_vars: definition.env_vars,
+                secrets,
                 network_policy: definition.network_policy,
                 privileged: definition.privileged,
                 mounts: definition.mounts,

@@ -15,7 +15,6 @@ use wire::{
 
 use crate::{
     Control, Error, OpCtx, Result,
-    environments::effect,
     idempotency::ReceiptMaker,
     members::Names,
     ports::{
@@ -23,6 +22,7 @@ use crate::{
         rows::{EnvironmentRow, RevisionRow},
     },
     staleness::{came_with, plain},
+    validation::effect,
     view,
 };
 

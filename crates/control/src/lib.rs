@@ -29,12 +29,15 @@ pub mod policy;
 pub mod ports;
 pub mod reconcilers;
 pub mod run_records;
+mod sealing;
 pub mod search;
 pub mod secret;
+pub mod secrets;
 pub mod sessions;
 pub mod setup_runs;
 pub mod staleness;
 mod throttle;
+mod validation;
 mod view;
 pub mod workers;
 
@@ -43,6 +46,7 @@ pub use ctx::{Caller, Member, OpCtx, Via};
 pub use error::{Error, Result};
 pub use gateway::LocalGateway;
 pub use idempotency::{Keyed, Outcome};
+pub use sealing::SecretsKey;
 pub use secret::{Secret, ServerKey};
 
 use images::Layers;

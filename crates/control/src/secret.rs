@@ -50,6 +50,14 @@ impl ServerKey {
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
+    /// Another key that follows from this one, for one purpose.
+    pub(crate) fn derive(&self, purpose: &[u8]) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(b"groundwork derived key");
+        hash.update(self.0);
+        hash.update(purpose);
+        hash.finalize().into()
+    }
     /// HMAC-SHA256 in hex: whoever reads the database alone can neither use nor check guesses of a secret.
     pub(crate) fn keyed_hash(&self, secret: &Secret) -> Result<String> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).map_err(Error::internal)?;

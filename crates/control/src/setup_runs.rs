@@ -231,6 +231,7 @@ impl Control {
             fingerprint: view::fingerprint_of(row),
             record: RunRecord {
                 message: "Waiting for a worker.".to_owned(),
+                secret_hashes: row.secret_hashes.clone(),
                 image_generation: last
                     .first()
                     .map_or(0, |previous| previous.record.image_generation),

@@ -1,5 +1,7 @@
 //! Which fields differ from what was verified.
 
+use std::collections::BTreeSet;
+
 use domain::{
     diff::{self, changed_fields},
     environment::Definition,
@@ -12,7 +14,7 @@ use wire::console::{FieldChange, Staleness};
 use crate::{
     Control, OpCtx, Result,
     members::Names,
-    ports::rows::{EnvironmentRow, RevisionRow},
+    ports::rows::{EnvironmentRow, RevisionRow, SetupRunRow},
     view::fingerprint_of,
 };
 
@@ -86,6 +88,7 @@ impl Control {
         };
         let revisions = self.0.store.revisions(row.environment_id).await?;
         let mut names = Names::default();
+        answer.fields = self.changed_secrets(row, &tested, &mut names).await?;
         for change in changed_fields(&tested.definition, &row.definition) {
             if !change.affects_verdict {
                 continue;
@@ -99,5 +102,46 @@ impl Control {
             answer.fields.push(field);
         }
         Ok(answer)
+    }
+
+    /// Secrets that are not the ones that a run was given: by name, without their values.
+    async fn changed_secrets(
+        &self,
+        row: &EnvironmentRow,
+        tested: &SetupRunRow,
+        people: &mut Names,
+    ) -> Result<Vec<FieldChange>> {
+        let (now, then) = (&row.secret_hashes, &tested.record.secret_hashes);
+        if now == then {
+            return Ok(Vec::new());
+        }
+        let rows = self.0.store.secrets(row.environment_id).await?;
+        let names: BTreeSet<&String> = now.keys().chain(then.keys()).collect();
+        let mut changes = Vec::new();
+        for name in names {
+            let (before, after) = match (then.get(name), now.get(name)) {
+                (before, after) if before == after => continue,
+                (Some(_), Some(_)) => ("one value", "another value"),
+                (Some(_), None) => ("set", "not set"),
+                (None, _) => ("not set", "set"),
+            };
+            let mut change = FieldChange {
+                field: format!("secrets.{name}"),
+                label: format!("Secret variable {name}"),
+                before: before.to_owned(),
+                after: after.to_owned(),
+                affects_verdict: true,
+                by: None,
+                by_user_id: None,
+                at: None,
+            };
+            if let Some(secret) = rows.iter().find(|secret| secret.name == *name) {
+                change.by = Some(people.of(self, secret.set_by).await?);
+                change.by_user_id = Some(secret.set_by);
+                change.at = Some(secret.set_at);
+            }
+            changes.push(change);
+        }
+        Ok(changes)
     }
 }

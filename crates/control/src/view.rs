@@ -17,7 +17,7 @@ const TREE: &str = "/managed-agents/v1";
 
 /// Today's fingerprint of an environment.
 pub(crate) fn fingerprint_of(row: &EnvironmentRow) -> Fingerprint {
-    fingerprint::of(&row.definition)
+    fingerprint::of_with_secrets(&row.definition, &row.secret_hashes)
 }
 
 /// Advice on a script.

@@ -22,6 +22,7 @@ pub mod process;
 pub mod redaction;
 pub mod roles;
 pub mod run_records;
+pub mod secrets;
 pub mod session;
 pub mod setup_run;
 pub mod setup_script;

@@ -48,6 +48,10 @@ pub const ENV_VARS_MAX: usize = 100;
 pub const ENV_VAR_VALUE_MAX_BYTES: usize = 32 * 1024;
 /// Bytes of all variables, names and values.
 pub const ENV_VARS_TOTAL_MAX_BYTES: usize = 128 * 1024;
+/// Most bytes of a secret variable's name (ours).
+pub const SECRET_NAME_MAX_BYTES: usize = 256;
+/// Most secret variables of an environment (ours).
+pub const SECRETS_MAX: usize = 100;
 /// Least characters of a secret variable's value: a shorter one cannot be masked without hiding the log.
 pub const SECRET_MIN_CHARS: usize = 8;
 /// Mounts of an environment.

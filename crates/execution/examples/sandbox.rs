@@ -65,6 +65,7 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
         memory_mib: 2_048,
         disk_gi: 2,
         env_vars: BTreeMap::new(),
+        secrets: Default::default(),
         network_policy: NetworkPolicy::Rules(rules),
         privileged: false,
         mounts: Vec::new(),

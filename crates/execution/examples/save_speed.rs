@@ -109,6 +109,7 @@ async fn save(runtime: &OciRuntime, dir: &Path) -> Outcome<(Duration, PathBuf, u
         memory_mib: 4_096,
         disk_gi: 10,
         env_vars: BTreeMap::new(),
+        secrets: Default::default(),
         network_policy: NetworkPolicy::no_access(),
         privileged: false,
         mounts: Vec::new(),

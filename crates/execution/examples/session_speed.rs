@@ -126,6 +126,7 @@ fn spec(id: SandboxId, layers: Vec<String>) -> SandboxSpec {
         memory_mib: 4_096,
         disk_gi: 10,
         env_vars: BTreeMap::new(),
+        secrets: Default::default(),
         network_policy: NetworkPolicy::no_access(),
         privileged: false,
         mounts: Vec::new(),

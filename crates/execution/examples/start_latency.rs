@@ -213,6 +213,7 @@ async fn sandbox(runtime: &OciRuntime, disk_gi: u32) -> Outcome<Duration> {
         memory_mib: 4_096,
         disk_gi,
         env_vars: BTreeMap::new(),
+        secrets: Default::default(),
         network_policy: NetworkPolicy::no_access(),
         privileged: false,
         mounts: Vec::new(),

@@ -10,6 +10,7 @@ use domain::{
     mounts::Mount,
     network_policy::NetworkPolicy,
     process::{Command, CommandEnd, Input, Output, Sample},
+    secrets::SecretVars,
     setup_run::Stream,
 };
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,9 @@ pub struct SandboxSpec {
     pub disk_gi: u32,
     /// Variables of every process inside.
     pub env_vars: BTreeMap<String, String>,
+    /// Secret variables of every process inside; they win over `env_vars`.
+    #[serde(skip)]
+    pub secrets: SecretVars,
     /// Hosts that may be reached.
     pub network_policy: NetworkPolicy,
     /// Docker inside.

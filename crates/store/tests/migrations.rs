@@ -69,6 +69,11 @@ const LANDED: &[(&str, &str, &str)] = &[
         "7b8cc3012ec6b06e7c617edcfebf03acf0d22599bfdd4896c52af78b141e6a59",
     ),
     (
+        "0004_secrets.sql",
+        "b573384342ea4c42934dbb4d9f48a208498df2ec3e9a9a4085764ba9ca650c1c",
+        "b573384342ea4c42934dbb4d9f48a208498df2ec3e9a9a4085764ba9ca650c1c",
+    ),
+    (
         "0008_open_lines.sql",
         "8717acce7f5f57d1e6ea141a4e3376da1eebd6b27391f2a5c5893c82ca771b97",
         "8717acce7f5f57d1e6ea141a4e3376da1eebd6b27391f2a5c5893c82ca771b97",

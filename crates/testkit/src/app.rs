@@ -162,6 +162,12 @@ impl TestApp {
         self.store = store;
     }
 
+    /// As [`Self::restart`], with other options.
+    pub fn restart_with(&mut self, options: TestOptions) {
+        self.options = options;
+        self.restart();
+    }
+
     /// The database's directory.
     pub fn directory(&self) -> &std::path::Path {
         self.directory.path()

@@ -15,6 +15,7 @@ mod clock;
 mod commands;
 mod definitions;
 mod hooked_images;
+mod hooked_secrets;
 mod hooked_sessions;
 mod hooked_store;
 mod ids;

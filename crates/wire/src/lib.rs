@@ -9,6 +9,7 @@ pub mod policy;
 pub mod run_records;
 #[cfg(not(target_arch = "wasm32"))]
 mod schema;
+pub mod secrets;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod session_host;
 pub mod sessions;

@@ -9,6 +9,7 @@ use domain::{
     mounts::Mount,
     network_policy::NetworkPolicy,
     process::{Command, CommandEnd, Input, Output, Sample},
+    secrets::SecretVars,
 };
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -35,6 +36,9 @@ pub struct SessionPlan {
     pub sandbox_timeout_seconds: u32,
     /// Variables.
     pub env_vars: BTreeMap<String, String>,
+    /// Secret variables; passed by value in this process, and never written anywhere.
+    #[serde(skip)]
+    pub secrets: SecretVars,
     /// Hosts.
     pub network_policy: NetworkPolicy,
     /// Docker inside.

@@ -9,6 +9,7 @@ use domain::{
     mounts::Mount,
     network_policy::NetworkPolicy,
     run_records::RunRecords,
+    secrets::SecretVars,
     setup_run::{FailureCode, HintCode, Kind, LogLine, Phase},
 };
 use serde::{Deserialize, Serialize};
@@ -137,6 +138,9 @@ pub struct Plan {
     pub sandbox_timeout_seconds: u32,
     /// Variables.
     pub env_vars: BTreeMap<String, String>,
+    /// Secret variables; passed by value in this process, and never written anywhere.
+    #[serde(skip)]
+    pub secrets: SecretVars,
     /// Hosts.
     pub network_policy: NetworkPolicy,
     /// Docker inside.

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use domain::{
     hints::BlockedHost,
+    redaction::MASK,
     run_records::{AskedHost, LineTime, RunRecords},
 };
 use execution::{
@@ -11,7 +12,7 @@ use execution::{
     runtime::{EgressEvent, EgressOutcome, Event, ScriptEnd},
 };
 use tokio::sync::mpsc;
-use wire::worker::{Assignment, Gateway, Held, LogBatch};
+use wire::worker::{Assignment, Fault, Gateway, Held, LogBatch, RunOutcome};
 
 use crate::{
     calls::{Caller, Gone},
@@ -266,10 +267,33 @@ impl RunLog {
             .filter(|(_, event)| event.outcome == EgressOutcome::Denied)
             .filter(|(at, _)| *at == self.line || *at == line)
             .map(|(_, event)| BlockedHost {
-                host: event.host.clone(),
-                redirected_by: event.redirected_from.clone(),
+                host: self.pipeline.redact(&event.host),
+                redirected_by: event
+                    .redirected_from
+                    .as_deref()
+                    .map(|from| self.pipeline.redact(from)),
             })
             .collect()
+    }
+
+    /// How the run ended, with every text of it masked, whatever it was made from.
+    pub(crate) fn masked(&self, outcome: RunOutcome) -> RunOutcome {
+        let mask = |text: Option<String>| text.map(|text| self.redact(&text));
+        RunOutcome {
+            message: self.redact(&outcome.message),
+            failed_command: mask(outcome.failed_command),
+            hint: mask(outcome.hint),
+            // A host that was masked is none that could be allowed.
+            hint_host: outcome
+                .hint_host
+                .filter(|host| self.redact(host) == *host && !host.contains(MASK)),
+            stderr_tail: mask(outcome.stderr_tail),
+            capture_failure: outcome.capture_failure.map(|fault| Fault {
+                message: self.redact(&fault.message),
+                ..fault
+            }),
+            ..outcome
+        }
     }
 
     /// Masks a text that is not of the log.

@@ -158,10 +158,11 @@ impl Run {
         let held = self.held;
         let reported = match ending {
             Ending::Finish(outcome) => {
+                let outcome = self.log.masked(*outcome);
                 if self.log.note(&outcome.message).await.is_err() {
                     return;
                 }
-                let call = || gateway.finish(held, (*outcome).clone());
+                let call = || gateway.finish(held, outcome.clone());
                 self.caller.persist(call).await
             }
             Ending::GiveBack(fault) => {
@@ -237,6 +238,7 @@ impl Run {
             memory_mib: plan.memory_mib,
             disk_gi: plan.disk_gi,
             env_vars: plan.env_vars.clone(),
+            secrets: plan.secrets.clone(),
             network_policy: plan.network_policy.clone(),
             privileged: plan.privileged,
             mounts: plan.mounts.clone(),

@@ -143,6 +143,7 @@ fn spec(plan: SessionPlan) -> SandboxSpec {
         memory_mib: plan.memory_mib,
         disk_gi: plan.disk_gi,
         env_vars: plan.env_vars,
+        secrets: plan.secrets,
         network_policy: plan.network_policy,
         privileged: plan.privileged,
         mounts: plan.mounts,

@@ -439,3 +439,53 @@ async fn hosts_are_reported_at_once_and_counted_at_the_end() {
         (4, 1_500_000)
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn secret_values_reach_the_sandbox_and_leave_it_in_no_form() {
+    let (value, second) = ("Hush-Hush/42 ü", "line-two-of-it");
+    let both = format!("{value}\n{second}");
+    let base64 = "SHVzaC1IdXNoLzQyIM";
+    let url = "Hush-Hush%2F42%20%C3%BC";
+    let mut scenario = Scenario::lines(&["a"], 1);
+    scenario.steps = vec![
+        Step::Marker(1, format!("curl {value}")),
+        Step::Out(value.as_bytes()[..5].to_vec()),
+        Step::Wait(Duration::from_secs(1)),
+        Step::Out(format!("{}\n{second}\n", &value[5..]).into_bytes()),
+        Step::Err(format!("{url} {base64}\nbad {value}").into_bytes()),
+        Step::Egress(EgressEvent::new(
+            "hush-hush/42 ü.example",
+            443,
+            EgressOutcome::Denied,
+        )),
+    ];
+    scenario.end.failed_command = format!("curl {value}");
+    scenario.end.failed_in = Some(format!("/tmp/{value}:1"));
+    scenario.end.left_behind = vec![value.to_owned()];
+    scenario.end.egress = vec![EgressEvent::new(
+        "hush-hush/42 ü.example",
+        443,
+        EgressOutcome::Denied,
+    )];
+    let worker = Worker::start([scenario]);
+    let mut plan = plan("echo a\n");
+    plan.secrets = domain::secrets::SecretVars::new([("TOKEN".to_owned(), both)].into());
+    let run = worker.gateway.admit(plan);
+    let outcome = worker.outcome(run).await;
+    assert_eq!(
+        worker.runtime.specs()[0].secrets.expose()["TOKEN"]
+            .lines()
+            .count(),
+        2
+    );
+    let told = format!(
+        "{outcome:?} {:?} {:?} {:?}",
+        worker.gateway.texts(run),
+        worker.gateway.state().records,
+        worker.runtime.specs()
+    );
+    for form in [value, second, base64, url, "hush-hush/42", "Hush-"] {
+        assert!(!told.contains(form), "{form}: {told}");
+    }
+    assert!(told.contains("***"));
+}

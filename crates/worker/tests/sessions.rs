@@ -30,6 +30,7 @@ fn plan(number: u128) -> SessionPlan {
         disk_gi: 2,
         sandbox_timeout_seconds: 0,
         env_vars: BTreeMap::new(),
+        secrets: Default::default(),
         network_policy: NetworkPolicy::no_access(),
         privileged: false,
         mounts: Vec::new(),

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use control::{Config, Control, Parts, ServerKey, ports::Ids};
+use control::{
+    Config, Control, Parts, SecretsKey, ServerKey,
+    ports::{Ids, SecretStore as _},
+    secrets::KeyCheck,
+};
 use domain::environment::Catalog;
 use store::OpenOptions;
 
@@ -38,6 +42,12 @@ impl Opened {
         let database = store::open(&url(&settings.database)?, OpenOptions { migrate: true })
             .await
             .map_err(|e| Fatal::new(e.to_string()))?;
+        let sealed = database
+            .any_secret()
+            .await
+            .map_err(|e| Fatal::new(e.to_string()))?;
+        let key_file = settings.secrets_key_file.as_deref();
+        let secrets_key = dir.secrets_key(key_file, sealed)?;
         let clock = SystemClock::new();
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let control = Control::new(Parts {
@@ -49,9 +59,16 @@ impl Opened {
             sessions: worker.map(|worker| worker.sessions(clock)),
             config: Config {
                 images_max_bytes: settings.images_max_bytes,
+                secrets_key: SecretsKey::new(*secrets_key.bytes()),
                 ..Config::new(ServerKey::new(*key.bytes()))
             },
         });
+        let checked = control.check_secrets_key().await;
+        if checked.map_err(|e| Fatal::new(e.to_string()))? == KeyCheck::Other {
+            return Err(Fatal::new(
+                "The key file for secret variables is not the one that they were sealed with; put the right one back from a backup (secrets.key_file, or secrets.key in the data directory).",
+            ));
+        }
         Ok(Self {
             control,
             database,

@@ -38,6 +38,8 @@ pub struct File {
     pub runner: Runner,
     /// `[images]`
     pub images: Images,
+    /// `[secrets]`
+    pub secrets: Secrets,
     /// `[runtime]`
     pub runtime: Runtime,
     /// `[compute]`
@@ -123,6 +125,14 @@ pub struct Runner {
 pub struct Images {
     /// GiB that setup images may take together; no limit unless given.
     pub max_gib: Option<u32>,
+}
+
+/// `[secrets]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Secrets {
+    /// File with the 32 bytes that secret variables are sealed with; made in the data directory unless given.
+    pub key_file: Option<PathBuf>,
 }
 
 /// `[runtime]`

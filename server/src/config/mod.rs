@@ -56,6 +56,8 @@ pub struct Settings {
     pub worker: Worker,
     /// Runner image reference that environments boot.
     pub runner_image: String,
+    /// File with the key that secret variables are sealed with; `None`: one in the data directory.
+    pub secrets_key_file: Option<PathBuf>,
     /// Who registries are asked as.
     pub registry_login: Login,
     /// Bytes that setup images may take together; `None`: no limit.
@@ -238,6 +240,7 @@ impl Settings {
             runner_image: env("GROUNDWORK_RUNNER_IMAGE")
                 .or_else(|| file.runner.image.clone())
                 .unwrap_or_else(|| RUNNER_IMAGE_DEFAULT.to_owned()),
+            secrets_key_file: file.secrets.key_file.clone(),
             registry_login: registry_login()?,
             images_max_bytes: file
                 .images

@@ -302,3 +302,7 @@ pub(super) fn run_timings() -> Value {
         "complete": true
     })
 }
+
+pub(super) fn secret() -> Value {
+    json!({"name": "API_TOKEN", "set_by_user_id": USER, "set_by": "dev@example.com", "set_at": MORNING})
+}

@@ -45,6 +45,7 @@ struct Segments {
     user_id: String,
     invitation_id: String,
     revision: String,
+    name: String,
 }
 
 async fn segments(parts: &mut Parts, state: &AppState) -> Result<Segments, Problem> {
@@ -104,6 +105,20 @@ impl FromRequestParts<AppState> for OfRevision {
         Ok(Self(
             parse("environment_id", &segments.environment_id)?,
             revision,
+        ))
+    }
+}
+
+/// `…/{environment_id}/secrets/{name}`
+pub struct OfSecret(pub EnvironmentId, pub String);
+
+impl FromRequestParts<AppState> for OfSecret {
+    type Rejection = Problem;
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
+        let segments = segments(parts, state).await?;
+        Ok(Self(
+            parse("environment_id", &segments.environment_id)?,
+            segments.name,
         ))
     }
 }

@@ -6,12 +6,13 @@ mod catalog;
 mod environments;
 pub(crate) mod extract;
 mod log_stream;
+mod secrets;
 mod sessions;
 pub(crate) mod setup_runs;
 
 use axum::{
     Router, middleware,
-    routing::{MethodRouter, any, delete, get, patch, post},
+    routing::{MethodRouter, any, delete, get, patch, post, put},
 };
 
 use crate::{
@@ -116,6 +117,22 @@ fn table() -> Vec<(Operation, MethodRouter<AppState>)> {
         "/groundwork/v1/environments/{environment_id}/history/{revision}/restore",
         post(environments::restore),
     );
+    add(
+        "GET",
+        "/groundwork/v1/environments/{environment_id}/secrets",
+        get(secrets::list),
+    );
+    for (method, handler) in [
+        ("GET", get(secrets::read)),
+        ("PUT", put(secrets::put)),
+        ("DELETE", delete(secrets::remove)),
+    ] {
+        add(
+            method,
+            "/groundwork/v1/environments/{environment_id}/secrets/{name}",
+            handler,
+        );
+    }
     add(
         "POST",
         "/groundwork/v1/network-policy/test",

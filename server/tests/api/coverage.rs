@@ -105,6 +105,26 @@ fn rest_rows() -> Vec<Row> {
             [401, 403, 200, 200],
         ),
         row(
+            "GET /groundwork/v1/environments/{environment_id}/secrets",
+            "",
+            READ,
+        ),
+        row(
+            "PUT /groundwork/v1/environments/{environment_id}/secrets/{name}",
+            r#"{"value":"hush-hush"}"#,
+            [401, 403, 200, 200],
+        ),
+        row(
+            "GET /groundwork/v1/environments/{environment_id}/secrets/{name}",
+            "",
+            READ,
+        ),
+        row(
+            "DELETE /groundwork/v1/environments/{environment_id}/secrets/{name}",
+            "",
+            [401, 403, 200, 404],
+        ),
+        row(
             "GET /groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/log/stream",
             "",
             READ,
@@ -220,6 +240,7 @@ pub fn filled(path: &str, environment: &str, run: &str, session: &str) -> String
         .replace("{environment_id}", environment)
         .replace("{setup_run_id}", run)
         .replace("{revision}", "1")
+        .replace("{name}", "TOKEN")
         .replace("{api_key_id}", &format!("key_{NOTHING}"))
         .replace("{user_id}", &format!("usr_{NOTHING}"))
         .replace("{invitation_id}", &format!("inv_{NOTHING}"))

@@ -128,6 +128,22 @@ pub fn all() -> Vec<Function> {
             &[ENVIRONMENT, RUN, ("after", "0")],
             MEMBERS,
         ),
+        function("/fn/secrets", &[ENVIRONMENT], MEMBERS),
+        function(
+            "/fn/set-secret",
+            &[ENVIRONMENT, ("name", "TOKEN"), ("value", "hush-hush")],
+            DEVELOPERS,
+        ),
+        function(
+            "/fn/set-secrets",
+            &[ENVIRONMENT, ("dotenv", "TOKEN=hush-hush")],
+            DEVELOPERS,
+        ),
+        function(
+            "/fn/delete-secret",
+            &[ENVIRONMENT, ("name", "TOKEN")],
+            [401, 403, 200, 404],
+        ),
         function("/fn/run-hosts", &[ENVIRONMENT, RUN], MEMBERS),
         function("/fn/run-timings", &[ENVIRONMENT, RUN], MEMBERS),
         function(

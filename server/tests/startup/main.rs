@@ -6,6 +6,7 @@
 )]
 
 mod place;
+mod secrets;
 
 use std::{
     fs,

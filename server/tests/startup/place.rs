@@ -47,8 +47,17 @@ impl Place {
 
     /// Starts a server on a free port and waits until it says where it is.
     pub fn serve(&self, env: &[(&str, &str)]) -> Server {
+        self.serve_as(&["serve", "--no-worker", "--listen", "127.0.0.1:0"], env)
+    }
+
+    /// The same with a worker that makes sandboxes.
+    pub fn serve_with_worker(&self, env: &[(&str, &str)]) -> Server {
+        self.serve_as(&["serve", "--listen", "127.0.0.1:0"], env)
+    }
+
+    fn serve_as(&self, args: &[&str], env: &[(&str, &str)]) -> Server {
         let mut child = self
-            .command(&["serve", "--no-worker", "--listen", "127.0.0.1:0"])
+            .command(args)
             .envs(env.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -3,6 +3,7 @@
 
 mod images;
 pub mod rows;
+mod secrets;
 mod sessions;
 mod storage;
 
@@ -13,6 +14,7 @@ use domain::{
     timestamp::Timestamp,
 };
 pub use images::*;
+pub use secrets::*;
 pub use sessions::*;
 pub use storage::*;
 use uuid::Uuid;

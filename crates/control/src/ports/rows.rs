@@ -1,5 +1,7 @@
 //! What is stored, as the application layer sees it. Doors never see rows; they see `wire` shapes.
 
+use std::collections::BTreeMap;
+
 use domain::{
     environment::Definition,
     fingerprint::Fingerprint,
@@ -123,6 +125,8 @@ pub struct EnvironmentRow {
     pub revision: i64,
     /// What members set.
     pub definition: Definition,
+    /// Keyed hashes of its secret variables, by name: part of the fingerprint.
+    pub secret_hashes: BTreeMap<String, String>,
     /// The verdict.
     pub verification: Verification,
     /// Who set the script last.
@@ -133,6 +137,23 @@ pub struct EnvironmentRow {
     pub created_at: Timestamp,
     /// Last change of the definition.
     pub updated_at: Timestamp,
+}
+
+/// A secret variable, sealed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretRow {
+    /// Environment.
+    pub environment_id: EnvironmentId,
+    /// Name.
+    pub name: String,
+    /// Nonce and ciphertext, base64.
+    pub sealed: String,
+    /// Of the value in clear, for the limit.
+    pub bytes: usize,
+    /// Who set it.
+    pub set_by: UserId,
+    /// When.
+    pub set_at: Timestamp,
 }
 
 /// A saved definition, for history and staleness.
@@ -220,6 +241,8 @@ pub struct RunRecord {
     /// Generation of the environment's newest image when the run was admitted, or of the run's own once it made one;
     /// 0: there is none. Handed from run to run, so that counting needs no search.
     pub image_generation: i64,
+    /// Keyed hashes of the secret variables that the run was given, by name.
+    pub secret_hashes: BTreeMap<String, String>,
     /// When each phase was reached, in order.
     pub phases: Vec<(domain::setup_run::Phase, Timestamp)>,
 }

@@ -9,12 +9,11 @@ use domain::{
     timestamp::Timestamp,
 };
 
-use super::images::ImageStore;
 use super::rows::{
     ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow, RevisionRow,
     SetupRunRow, UserRow, WebSessionRow, WorkerRow,
 };
-use super::sessions::SessionStore;
+use super::{secrets::SecretStore, sessions::SessionStore};
 
 /// What storage can go wrong with. An absent row is `Ok(None)`; a lost race is [`Written::Stale`]: neither is an error.
 #[derive(Debug, thiserror::Error)]
@@ -152,7 +151,7 @@ pub struct LogAppend {
 
 /// Everything the application layer stores.
 #[async_trait]
-pub trait Store: ImageStore + SessionStore + Send + Sync {
+pub trait Store: ImageStore + SecretStore + SessionStore + Send + Sync {
     /// Answers when the database does.
     async fn ping(&self) -> Result<(), StoreError>;
 

@@ -3,6 +3,7 @@
 
 use domain::{
     ids::{OrganizationId, SessionId},
+    secrets::SecretVars,
     session::{Command, Status, Wish},
 };
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use wire::session_host::{HostError, Presence, SessionHost, SessionPlan};
 use crate::{
     Control, Error, RACES_MAX, Result,
     ports::{Effects, SessionRow, Written},
+    secrets::CLOSED_SECRETS,
 };
 
 /// What to do next for a session.
@@ -32,7 +34,7 @@ fn next_step(row: &SessionRow) -> Step {
 }
 
 /// What the sandbox is made from.
-fn plan(row: &SessionRow) -> SessionPlan {
+fn plan(row: &SessionRow, secrets: SecretVars) -> SessionPlan {
     let definition = &row.definition;
     SessionPlan {
         sandbox_id: row.sandbox_id,
@@ -43,6 +45,7 @@ fn plan(row: &SessionRow) -> SessionPlan {
         disk_gi: definition.effective_disk_gi(),
         sandbox_timeout_seconds: definition.resources.timeout_seconds,
         env_vars: definition.env_vars.clone(),
+        secrets,
         network_policy: definition.network_policy.clone(),
         privileged: definition.privileged,
         mounts: definition.mounts.clone(),
@@ -163,9 +166,19 @@ impl Control {
 
     async fn bring_up(&self, host: &Arc<dyn SessionHost>, row: &SessionRow) -> Result<()> {
         let limit = self.0.config.session_start_within;
-        let started = tokio::select! {
-            started = host.start(plan(row)) => started,
-            () = self.0.clock.sleep(limit) => Err(HostError::Other("it took too long".to_owned())),
+        let values = self
+            .secret_values(row.organization_id, row.environment_id)
+            .await;
+        let started = match values {
+            Ok((secrets, _)) => tokio::select! {
+                started = host.start(plan(row, secrets)) => started,
+                () = self.0.clock.sleep(limit) => Err(HostError::Other("it took too long".to_owned())),
+            },
+            Err(error) if error.retryable() => return Err(error),
+            Err(error) => {
+                tracing::error!(session = %row.session_id, chain = ?error.chain(), "secret variables do not open");
+                Err(HostError::Unsupported(CLOSED_SECRETS.to_owned()))
+            }
         };
         match started {
             Ok(()) => {

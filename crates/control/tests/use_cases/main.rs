@@ -23,6 +23,7 @@ mod members;
 mod run_records;
 mod runner_refresh;
 mod saving;
+mod secrets;
 mod session_commands;
 mod sessions;
 mod setup_runs;

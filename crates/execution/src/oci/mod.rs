@@ -31,7 +31,7 @@ use std::{
     sync::Arc,
 };
 
-use domain::{ids::SandboxId, network_policy::Cidr};
+use domain::{ids::SandboxId, network_policy::Cidr, secrets::SecretVars};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, RwLock};
@@ -267,7 +267,7 @@ impl OciRuntime {
             disk_bytes: below.disk_bytes,
             disk_reserve: self.config.disk_reserve,
             disk_templates: self.config.state_dir.join("disks"),
-            env: environment(&self.config.host, &spec.env_vars),
+            env: environment(&self.config.host, &spec.env_vars, &spec.secrets),
             network_policy: spec.network_policy.clone(),
             opened: self.config.opened.iter().map(Cidr::to_string).collect(),
             own_addresses: self.config.own_addresses.clone(),
@@ -329,7 +329,11 @@ impl OciRuntime {
 }
 
 /// Variables of every process: ours, the machine's, then the environment's own, which win.
-fn environment(host: &HostSettings, own: &BTreeMap<String, String>) -> Vec<(String, String)> {
+fn environment(
+    host: &HostSettings,
+    own: &BTreeMap<String, String>,
+    secrets: &SecretVars,
+) -> Vec<(String, String)> {
     let ours = [
         ("HOME", "/home/sandbox"),
         ("USER", "sandbox"),
@@ -348,5 +352,6 @@ fn environment(host: &HostSettings, own: &BTreeMap<String, String>) -> Vec<(Stri
     merged.extend(host_layer::certificate_variables(host));
     merged.extend(host.env.clone());
     merged.extend(own.clone());
+    merged.extend(secrets.expose().clone());
     merged.into_iter().collect()
 }

@@ -205,6 +205,7 @@ pub fn spec() -> SandboxSpec {
         memory_mib: 1_024,
         disk_gi: 1,
         env_vars: BTreeMap::new(),
+        secrets: Default::default(),
         network_policy: NetworkPolicy::no_access(),
         privileged: false,
         mounts: Vec::new(),

@@ -19,7 +19,7 @@ use crate::{
 macro_rules! columns {
     () => {
         "environment_id, organization_id, version, revision, definition, verification, \
-         setup_updated_by, setup_updated_at, created_at, updated_at"
+         setup_updated_by, setup_updated_at, created_at, updated_at, secret_hashes"
     };
 }
 
@@ -33,7 +33,7 @@ pub(super) async fn insert(
         concat!(
             "INSERT INTO environments (",
             columns!(),
-            ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+            ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
         ),
         values![
             row.environment_id,
@@ -46,6 +46,7 @@ pub(super) async fn insert(
             row.setup_updated_at,
             row.created_at,
             row.updated_at,
+            json(&row.secret_hashes)?,
         ],
     )
     .await?;
@@ -141,6 +142,12 @@ pub(super) async fn delete(
     {
         return Ok(Written::Stale);
     }
+    // Nothing needs them any more, and nobody could remove them later.
+    tx.execute(
+        "DELETE FROM environment_secrets WHERE environment_id = $1",
+        values![row.environment_id],
+    )
+    .await?;
     effects::apply(&mut tx, fx).await?;
     tx.commit().await?;
     Ok(Written::Done)
@@ -156,8 +163,8 @@ pub(super) async fn set(
     let touched = tx
         .execute(
             "UPDATE environments SET version = $1, revision = $2, definition = $3, verification = $4, \
-             setup_updated_by = $5, setup_updated_at = $6, updated_at = $7, deleted_at = $8 \
-             WHERE environment_id = $9 AND organization_id = $10 AND version = $11 AND deleted_at IS NULL",
+             setup_updated_by = $5, setup_updated_at = $6, updated_at = $7, deleted_at = $8, secret_hashes = $9 \
+             WHERE environment_id = $10 AND organization_id = $11 AND version = $12 AND deleted_at IS NULL",
             values![
                 row.version,
                 row.revision,
@@ -167,6 +174,7 @@ pub(super) async fn set(
                 row.setup_updated_at,
                 row.updated_at,
                 deleted_at,
+                json(&row.secret_hashes)?,
                 row.environment_id,
                 row.organization_id,
                 expected,
@@ -217,5 +225,6 @@ fn read(row: &Row) -> Result<EnvironmentRow, StoreError> {
         setup_updated_at: columns.time_if("setup_updated_at")?,
         created_at: columns.time("created_at")?,
         updated_at: columns.time("updated_at")?,
+        secret_hashes: columns.json("secret_hashes")?,
     })
 }

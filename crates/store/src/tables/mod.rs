@@ -10,5 +10,6 @@ mod members;
 mod port;
 mod records;
 mod runs;
+mod secrets;
 mod sessions;
 mod workers;

@@ -219,8 +219,8 @@ pub(super) async fn set(tx: &mut Tx<'_>, change: RunChange<'_>) -> Result<Writte
     let touched = tx
         .execute(
             "UPDATE setup_runs SET status = $1, phase = $2, attempt = $3, driven = $4, cancel_requested = $5, \
-             version = $6, session_id = $7, record = $8, worker_id = $9, started_at = $10, finished_at = $11 \
-             WHERE setup_run_id = $12 AND version = $13",
+             version = $6, session_id = $7, record = $8, worker_id = $9, started_at = $10, finished_at = $11, \
+             fingerprint = $12 WHERE setup_run_id = $13 AND version = $14",
             values![
                 run.state.status.as_str(),
                 run.state.phase.as_str(),
@@ -233,6 +233,7 @@ pub(super) async fn set(tx: &mut Tx<'_>, change: RunChange<'_>) -> Result<Writte
                 run.worker_id,
                 run.started_at,
                 run.finished_at,
+                &run.fingerprint.0,
                 run.setup_run_id,
                 change.expected,
             ],

@@ -67,6 +67,7 @@ pub fn environment(org: u64, number: u64) -> EnvironmentRow {
         environment_id: id(number),
         version: 1,
         revision: 1,
+        secret_hashes: std::collections::BTreeMap::from([("TOKEN".to_owned(), "hash".to_owned())]),
         verification: Verification::created(&definition),
         definition,
         setup_updated_by: None,

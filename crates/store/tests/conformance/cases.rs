@@ -43,6 +43,7 @@ macro_rules! suite {
                 environments_ring,
                 environments_with_an_image_are_found_in_every_organization,
                 abandoned_calls_hold_no_lock_and_lose_no_connection,
+                secrets_change_together_with_their_environment,
             }
             runs {
                 a_run_comes_back_as_it_was,

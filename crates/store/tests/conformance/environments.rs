@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use control::ports::{
-    Admission, Doorbell, Effects, ImageStore as _, RunChange, Store, StoreError, Topic, Written,
-    rows::{EnvironmentRow, RevisionRow},
+    Admission, Doorbell, Effects, ImageStore as _, RunChange, SecretStore as _, Store, StoreError,
+    Topic, Written,
+    rows::{EnvironmentRow, RevisionRow, SecretRow},
 };
 use domain::{
     setup_run::{Command, Status},
@@ -322,4 +323,69 @@ pub async fn environments_with_an_image_are_found_in_every_organization(bed: &Be
         .await;
     assert_eq!(written.unwrap(), Written::Done);
     assert_eq!(bed.db.environments_with_image().await.unwrap(), [with]);
+}
+
+pub async fn secrets_change_together_with_their_environment(bed: &Bed) {
+    let before = with_environment(bed).await;
+    let secret = |name: &str, sealed: &str| SecretRow {
+        environment_id: before.environment_id,
+        name: name.to_owned(),
+        sealed: sealed.to_owned(),
+        bytes: 8,
+        set_by: rows::id(1),
+        set_at: rows::at(70),
+    };
+    assert!(!bed.db.any_secret().await.unwrap());
+    let mut next = before.clone();
+    next.version += 1;
+    next.secret_hashes
+        .insert("A".to_owned(), "hash-a".to_owned());
+    let put = bed
+        .db
+        .put_secret(before.version, &next, &secret("A", "one"), rows::none())
+        .await;
+    assert_eq!(put.unwrap(), Written::Done);
+    let stale = bed
+        .db
+        .put_secret(before.version, &next, &secret("A", "lost"), rows::none())
+        .await;
+    assert_eq!(stale.unwrap(), Written::Stale);
+    assert_eq!(
+        bed.db.secrets(before.environment_id).await.unwrap(),
+        [secret("A", "one")]
+    );
+    assert_eq!(current(bed).await.secret_hashes, next.secret_hashes);
+
+    let mut later = next.clone();
+    later.version += 1;
+    let put = bed
+        .db
+        .put_secret(next.version, &later, &secret("A", "two"), rows::none())
+        .await;
+    assert_eq!(put.unwrap(), Written::Done);
+    assert_eq!(
+        bed.db.secrets(before.environment_id).await.unwrap(),
+        [secret("A", "two")]
+    );
+    let stale = bed
+        .db
+        .delete_secret(next.version, &later, "A", rows::none());
+    assert_eq!(stale.await.unwrap(), Written::Stale);
+    assert!(bed.db.any_secret().await.unwrap());
+
+    let mut last = later.clone();
+    last.version += 1;
+    last.secret_hashes.clear();
+    let gone = bed
+        .db
+        .delete_secret(later.version, &last, "A", rows::none());
+    assert_eq!(gone.await.unwrap(), Written::Done);
+    assert!(
+        bed.db
+            .secrets(before.environment_id)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(current(bed).await.secret_hashes.is_empty());
 }

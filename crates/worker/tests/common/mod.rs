@@ -102,6 +102,7 @@ pub fn plan(script: &str) -> Plan {
         disk_gi: 10,
         sandbox_timeout_seconds: 0,
         env_vars: BTreeMap::new(),
+        secrets: Default::default(),
         network_policy: NetworkPolicy::no_access(),
         privileged: false,
         mounts: Vec::new(),

@@ -10,6 +10,7 @@ use wire::{
         Deleted, Environment, EnvironmentList, EnvironmentTemplate, Items, SandboxProvider,
     },
     policy::{PolicyAnswer, PolicyQuestion},
+    secrets::{SecretItem, SecretList, SecretValue},
 };
 
 use super::super::{
@@ -101,6 +102,21 @@ fn ours() -> Vec<Describe> {
         call("GET", "/groundwork/v1/environments/{environment_id}/history", "getEnvironmentHistory", Environments, User, "Every saved definition")
             .text("Newest first, each with what it changed against the one before.")
             .json::<History>(200, "The saved definitions.", examples::saved()),
+        call("GET", "/groundwork/v1/environments/{environment_id}/secrets", "listSecrets", Environments, User, "List secret variables")
+            .text("Their names, by whom and when each was set. Values are never readable.")
+            .json::<SecretList>(200, "The secrets.", json!({"secrets": [examples::secret()]})),
+        call("GET", "/groundwork/v1/environments/{environment_id}/secrets/{name}", "getSecret", Environments, User, "Get a secret variable")
+            .text("Its name, by whom and when it was set. The value is never readable.")
+            .json::<SecretItem>(200, "The secret.", examples::secret()),
+        call("PUT", "/groundwork/v1/environments/{environment_id}/secrets/{name}", "setSecret", Environments, Developer, "Set a secret variable")
+            .text("Sets it or replaces its value. It reaches every process of the sandbox, and its value is masked in logs. Another \
+                   value makes the verdict stale, setting back the value that was tested clears it. Names follow the rules of \
+                   `env_vars`, and no name can be both.")
+            .body::<SecretValue>(json!({"value": "correct-horse-battery"}))
+            .json::<SecretItem>(200, "The secret, without its value.", examples::secret()),
+        call("DELETE", "/groundwork/v1/environments/{environment_id}/secrets/{name}", "deleteSecret", Environments, Developer, "Remove a secret variable")
+            .no_body()
+            .json::<Deleted>(200, "It is gone.", json!({"deleted": true})),
         call("POST", "/groundwork/v1/environments/{environment_id}/history/{revision}/restore", "restoreEnvironment", Environments, Developer, "Go back to a saved definition")
             .text("Saved as a new revision; provider, image and template keep their present value. What the deployment does not \
                    offer any more is refused.")
