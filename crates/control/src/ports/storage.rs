@@ -13,7 +13,7 @@ use super::rows::{
     ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow, RevisionRow,
     SetupRunRow, UserRow, WebSessionRow, WorkerRow,
 };
-use super::{secrets::SecretStore, sessions::SessionStore};
+use super::{images::ImageStore, secrets::SecretStore, sessions::SessionStore};
 
 /// What storage can go wrong with. An absent row is `Ok(None)`; a lost race is [`Written::Stale`]: neither is an error.
 #[derive(Debug, thiserror::Error)]
