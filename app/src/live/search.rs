@@ -111,7 +111,7 @@ impl Viewer {
             let first = search.found.with_untracked(|found| {
                 let lines = &found.as_ref()?.lines;
                 let at = lines.partition_point(|line| *line < from);
-                (!lines.is_empty()).then(|| if at < lines.len() { at } else { 0 })
+                (!lines.is_empty()).then_some(if at < lines.len() { at } else { 0 })
             });
             if let Some(first) = first {
                 self.go_to_match(first);

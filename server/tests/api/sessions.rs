@@ -198,7 +198,7 @@ async fn shown(socket: &mut Socket, text: &str) {
     let mut all = String::new();
     while !all.contains(text) {
         if let Message::Binary(bytes) = socket.next().await.unwrap().unwrap() {
-            all.push_str(&String::from_utf8(bytes.to_vec()).unwrap());
+            all.push_str(std::str::from_utf8(&bytes).unwrap());
         }
     }
 }

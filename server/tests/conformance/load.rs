@@ -120,7 +120,8 @@ async fn load(kind: Kind) {
 
 /// A worker that takes whatever run waits and ends it one way or another.
 async fn drive_runs(worker: TestWorker) {
-    for n in 0_u32.. {
+    let mut n = 0_u32;
+    loop {
         let claimed = worker
             .gateway
             .claim(worker.id, Duration::from_secs(3_600))
@@ -143,6 +144,7 @@ async fn drive_runs(worker: TestWorker) {
             TestWorker::passed()
         };
         let _ = worker.gateway.finish(work.held, outcome).await;
+        n = n.wrapping_add(1);
     }
 }
 

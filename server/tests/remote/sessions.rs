@@ -5,7 +5,10 @@ use crate::place::Place;
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_listed_and_refusals_say_what_to_do() {
     let place = Place::open().await;
-    let none = place.run(&["session", "list", "--output", "json"]).await.json();
+    let none = place
+        .run(&["session", "list", "--output", "json"])
+        .await
+        .json();
     assert_eq!(none["sessions"], serde_json::json!([]));
     place.app.environment("Untested", "echo hi\n").await;
     let refused = place.run(&["session", "start", "Untested"]).await;

@@ -10,6 +10,7 @@
 mod accounts;
 mod api_keys;
 mod authorization;
+mod authorization_others;
 mod console;
 mod environments;
 mod following;
@@ -25,6 +26,7 @@ mod runner_refresh;
 mod saving;
 mod secrets;
 mod session_commands;
+mod session_keeping;
 mod sessions;
 mod setup_runs;
 mod verification;

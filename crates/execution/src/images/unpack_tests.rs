@@ -94,7 +94,8 @@ impl Place {
 #[test]
 fn nothing_outside_the_directory_is_touched_whatever_the_entries_say() {
     let outside = |place: &Place| place.dir.path().join("outside").display().to_string();
-    let attacks: Vec<(&str, fn(String) -> Vec<Layer>)> = vec![
+    type Attack = fn(String) -> Vec<Layer>;
+    let attacks: Vec<(&str, Attack)> = vec![
         ("a path with ..", |_| {
             vec![Layer::new().file("../outside/new", "x")]
         }),

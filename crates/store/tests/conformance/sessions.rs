@@ -183,7 +183,7 @@ pub async fn sessions_are_listed_newest_first_without_deleted_ones(bed: &Bed) {
     assert_eq!(ids(on), [rows::id(300), rows::id(301), rows::id(302)]);
     assert!(bed.db.sessions_on("other").await.unwrap().is_empty());
 
-    step(bed, 302, Command::RequestDelete).await;
+    assert_eq!(step(bed, 302, Command::RequestDelete).await, Written::Done);
     let mut gone = read(bed, 302).await;
     gone.version += 1;
     gone.state = gone.state.decide(Command::Destroyed).unwrap();
@@ -240,7 +240,7 @@ pub async fn sessions_ring(bed: &Bed) {
     admit(bed, &environment, 300).await;
     assert!(bell.has_changed().unwrap());
     bell.mark_unchanged();
-    step(bed, 300, Command::Started).await;
+    assert_eq!(step(bed, 300, Command::Started).await, Written::Done);
     assert!(bell.has_changed().unwrap());
 }
 
