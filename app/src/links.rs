@@ -8,6 +8,8 @@ pub const ENVIRONMENTS: &str = "/environments";
 pub const NEW_ENVIRONMENT: &str = "/environments/new";
 /// Sessions.
 pub const SESSIONS: &str = "/sessions";
+/// The description of the API, for people.
+pub const API: &str = "/api";
 /// The sign-in page.
 pub const SIGN_IN: &str = "/sign-in";
 

@@ -93,6 +93,11 @@ fn Sidebar(frame: Frame, shortcuts: RwSignal<bool>, may_create: RwSignal<bool>) 
         <nav class="flex flex-col gap-0.5" aria-label="Main">
             <Item path=links::ENVIRONMENTS icon=Icon::Layers label="Environments" />
             <Item path=links::SESSIONS icon=Icon::Terminal label="Sessions" />
+            // A page of the server's own, outside the router's.
+            <a class="nav-item" href=links::API rel="external">
+                <Draw icon=Icon::CodeXml />
+                "API"
+            </a>
             {admin.then(|| view! { <p class="nav-title">"Administration"</p> })}
             {may.manage_members.then(|| view! { <Item path="/members" icon=Icon::Users label="Members" /> })}
             {may.manage_api_keys.then(|| view! { <Item path="/api-keys" icon=Icon::KeyRound label="API keys" /> })}
