@@ -128,7 +128,7 @@ async fn both_schemas_have_the_same_columns() {
         .dump(
             "SELECT t.name || '.' || c.name || ' ' || LOWER(c.type) || \
              CASE WHEN c.\"notnull\" = 1 THEN ' NOT NULL' ELSE '' END || \
-             CASE WHEN c.dflt_value IS NULL THEN '' ELSE ' DEFAULT ' || LOWER(c.dflt_value) END \
+             CASE WHEN c.dflt_value IS NULL THEN '' ELSE ' DEFAULT ' || LOWER(REPLACE(c.dflt_value, '''', '')) END \
              FROM sqlite_master t JOIN pragma_table_info(t.name) c \
              WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' AND t.name <> '_sqlx_migrations'",
         )
@@ -139,7 +139,7 @@ async fn both_schemas_have_the_same_columns() {
             "SELECT table_name || '.' || column_name || ' ' || data_type || \
              CASE WHEN is_nullable = 'NO' THEN ' NOT NULL' ELSE '' END || \
              CASE WHEN column_default IS NULL THEN '' \
-             ELSE ' DEFAULT ' || REGEXP_REPLACE(column_default, '''?::bigint|''', '', 'g') END \
+             ELSE ' DEFAULT ' || REGEXP_REPLACE(column_default, '''?::(bigint|text)|''', '', 'g') END \
              FROM information_schema.columns \
              WHERE table_schema = 'public' AND table_name <> '_sqlx_migrations'",
         )

@@ -23,7 +23,10 @@ async fn page(doors: &Doors, path: &str, cookie: Option<&str>) -> Answer {
     if let Some(cookie) = cookie {
         call = call.header("cookie", cookie);
     }
-    call.send().await
+    // A page that never comes names itself.
+    tokio::time::timeout(std::time::Duration::from_secs(30), call.send())
+        .await
+        .unwrap_or_else(|_| panic!("{path} did not answer"))
 }
 
 /// A form as a browser sends it by itself, from a page.

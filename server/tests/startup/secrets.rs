@@ -49,7 +49,8 @@ fn call(address: &str, key: &str, call: &str, body: &Value) -> (u16, String) {
     write!(
         stream,
         "{call} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\nauthorization: Bearer {key}\r\n\
-         content-type: application/json\r\nidempotency-key: once\r\ncontent-length: {}\r\n\r\n{body}",
+         content-type: application/json\r\nidempotency-key: {}\r\ncontent-length: {}\r\n\r\n{body}",
+        call.replace(' ', ":"),
         body.len()
     )
     .unwrap();

@@ -16,17 +16,18 @@ pub(super) fn of<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Vec<String> 
     let mut forms = BTreeSet::new();
     for secret in secrets {
         let whole = secret.trim();
-        for text in [secret, whole] {
-            add(&mut forms, json(text));
-            for alphabet in [STANDARD, URL_SAFE] {
-                add_base64(&mut forms, text.as_bytes(), alphabet);
-            }
+        add(&mut forms, json(secret));
+        for alphabet in [STANDARD, URL_SAFE] {
+            add_base64(&mut forms, secret.as_bytes(), alphabet);
         }
         let lines = secret
             .lines()
             .map(str::trim)
             .filter(|line| !line.is_empty());
         for text in lines.chain([whole]) {
+            for alphabet in [STANDARD, URL_SAFE] {
+                add_base64(&mut forms, text.as_bytes(), alphabet);
+            }
             for encoded in url_encoded(text) {
                 add(&mut forms, encoded);
             }
