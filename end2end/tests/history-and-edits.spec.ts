@@ -37,29 +37,29 @@ test('edits of two people are merged, and what both changed is asked', async ({ 
   await signIn(other.page, groundwork.url);
   await other.page.goto(address);
   await alive(other.page);
-  await other.page.getByLabel('Name', { exact: true }).fill('theirs');
+  await other.page.locator('#name').fill('theirs');
   await other.page.getByLabel('Description').fill('their text');
   await other.page.getByRole('button', { name: 'Save environment' }).click();
   await expect(other.page.getByText('Saved.')).toBeVisible();
   await other.context.close();
 
-  await page.getByLabel('Name', { exact: true }).fill('mine');
+  await page.locator('#name').fill('mine');
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByText('Somebody else saved this environment meanwhile.')).toBeVisible();
   await expect(page.getByLabel('Description')).toHaveValue('their text');
-  await expect(page.getByLabel('Name', { exact: true })).toHaveValue('mine');
+  await expect(page.locator('#name')).toHaveValue('mine');
   await accessible(page);
   // Undecided, nothing is saved.
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByText('One field left to decide.')).toBeVisible();
   await page.getByRole('button', { name: 'Take theirs' }).click();
-  await expect(page.getByLabel('Name', { exact: true })).toHaveValue('theirs');
+  await expect(page.locator('#name')).toHaveValue('theirs');
   await page.getByRole('button', { name: 'Keep mine' }).click();
   await expect(page.getByText('All decided')).toBeVisible();
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByText('Saved.')).toBeVisible();
   await page.reload();
-  await expect(page.getByLabel('Name', { exact: true })).toHaveValue('mine');
+  await expect(page.locator('#name')).toHaveValue('mine');
 });
 
 test('a stale verdict names what differs and puts it back', async ({ page, groundwork }) => {
