@@ -66,7 +66,7 @@ export async function createEnvironment(
 ): Promise<void> {
   await page.goto(`${url}/environments/new`);
   await alive(page);
-  await page.getByLabel('Name', { exact: true }).fill(what.name);
+  await page.locator('#name').fill(what.name);
   if (what.script !== undefined) await page.getByLabel('Setup script').fill(what.script);
   if (what.timeout !== undefined) await page.getByLabel('Timeout (seconds)').fill(String(what.timeout));
   await page.getByRole('button', { name: what.test ? 'Save and test setup' : 'Create environment', exact: true }).click();

@@ -30,7 +30,7 @@ base('a first start leads from the printed link to a verified environment', asyn
     await expect(page).toHaveURL(/template=base-sandbox/);
     await alive(page);
     await expect(page.getByRole('heading', { name: 'Create environment' })).toBeVisible();
-    await page.getByLabel('Name', { exact: true }).fill('from base sandbox');
+    await page.locator('#name').fill('from base sandbox');
     await page.getByLabel('Setup script').fill('echo one\nfor i in 1 2 3; do\n  echo "step $i"\ndone\necho "made it" > /workspace/made\n');
     await page.getByRole('button', { name: 'Save and test setup' }).click();
     await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);

@@ -39,11 +39,11 @@ test('what a refused form says stands beside its field, and what was typed stays
   await signIn(page, groundwork.url);
   await page.goto(`${groundwork.url}/environments/new`);
   await alive(page);
-  await page.getByLabel('Name', { exact: true }).fill('   ');
+  await page.locator('#name').fill('   ');
   await page.getByLabel('Setup script').fill('echo kept');
   await page.getByRole('button', { name: 'Create environment', exact: true }).click();
-  await expect(page.getByLabel('Name', { exact: true })).toHaveAttribute('aria-invalid', 'true');
-  await expect(page.getByLabel('Name', { exact: true })).toBeFocused();
+  await expect(page.locator('#name')).toHaveAttribute('aria-invalid', 'true');
+  await expect(page.locator('#name')).toBeFocused();
   await expect(page.getByLabel('Setup script')).toHaveValue('echo kept');
   await accessible(page);
 });

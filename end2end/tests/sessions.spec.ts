@@ -18,7 +18,7 @@ test('from a template to a session: a command in the terminal, a stop, a resume,
   await page.goto(`${groundwork.url}/environments/new`);
   await alive(page);
   await page.getByRole('link', { name: /Base sandbox/ }).click();
-  await page.getByLabel('Name', { exact: true }).fill('with sessions');
+  await page.locator('#name').fill('with sessions');
   await page.getByLabel('Setup script').fill('echo from-setup > /workspace/prepared');
   await page.getByRole('button', { name: 'Save and test setup' }).click();
   await expect(page.getByText('Setup verified.').first()).toBeVisible({ timeout: 60_000 });
@@ -69,7 +69,7 @@ test('without scripting a session is started, stopped, resumed and deleted', asy
   watch(page, complaints);
   await signIn(page, groundwork.url);
   await page.goto(`${groundwork.url}/environments/new`);
-  await page.getByLabel('Name', { exact: true }).fill('plain');
+  await page.locator('#name').fill('plain');
   await page.getByRole('button', { name: 'Create environment', exact: true }).click();
   await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
   await page.goto(`${groundwork.url}/sessions`);

@@ -15,7 +15,7 @@ test('sign in, create, test, read the log, cancel, delete', async ({ browser, gr
 
   // A refused save keeps what was typed.
   await page.goto(`${groundwork.url}/environments/new`);
-  await page.getByLabel('Name', { exact: true }).fill('plain');
+  await page.locator('#name').fill('plain');
   await page.getByLabel('Setup script').fill('echo plain');
   await page.getByLabel('Timeout (seconds)').fill('5');
   await page.getByRole('button', { name: 'Create environment', exact: true }).click();
@@ -62,15 +62,15 @@ test('members, keys, history and signing out', async ({ browser, groundwork }) =
   await expect(page.getByText(/^\/invite\/\S+$/)).toHaveCount(0);
 
   await page.goto(`${groundwork.url}/account`);
-  await page.getByLabel('Name', { exact: true }).fill('without scripting');
+  await page.locator('#name').fill('without scripting');
   await page.getByRole('button', { name: 'Create key' }).click();
   await expect(page.getByText('Copy the key now: it is not shown again.')).toBeVisible();
   await expect(page.getByRole('row', { name: /without scripting/ })).toBeVisible();
 
   await page.goto(`${groundwork.url}/environments/new`);
-  await page.getByLabel('Name', { exact: true }).fill('before');
+  await page.locator('#name').fill('before');
   await page.getByRole('button', { name: 'Create environment', exact: true }).click();
-  await page.getByLabel('Name', { exact: true }).fill('after');
+  await page.locator('#name').fill('after');
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByRole('heading', { name: 'after', level: 1 })).toBeVisible();
   await page.getByRole('link', { name: 'History' }).click();
