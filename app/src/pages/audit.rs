@@ -240,8 +240,8 @@ fn audit_row(item: AuditItem) -> impl IntoView {
         view! {
             <CopyId short=shown(&short) whole=item.subject.clone() />
             <span class="flex gap-2 text-xs">
-                {environment.map(|path| view! { <a class="link" href=path>"Open"</a> })}
-                <a class="link" href=by("subject", &item.subject)>
+                {environment.map(|path| view! { <a class="link inline-flex items-center min-h-6" href=path>"Open"</a> })}
+                <a class="link inline-flex items-center min-h-6" href=by("subject", &item.subject)>
                     "All about it"
                 </a>
             </span>
