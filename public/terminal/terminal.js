@@ -34,16 +34,38 @@ function load() {
   return library;
 }
 
+// The sixteen colours that programs choose by number, readable on either background (WCAG 2.2 AA). xterm's own way to that
+// (minimumContrastRatio) writes style attributes, which the content security policy does not allow.
+const PALETTE = [
+  ["black", "#1f2328", "#9aa4af"],
+  ["red", "#a61b12", "#ff9a92"],
+  ["green", "#135c2c", "#7ee787"],
+  ["yellow", "#6b4e00", "#e3b341"],
+  ["blue", "#1a4bb0", "#8ec5ff"],
+  ["magenta", "#7a2393", "#d8b4ff"],
+  ["cyan", "#085a66", "#76e3ea"],
+  ["white", "#444c56", "#e6edf3"],
+  ["brightBlack", "#4b535d", "#a8b1bb"],
+  ["brightRed", "#a61b12", "#ffb1ab"],
+  ["brightGreen", "#135c2c", "#9cf0a3"],
+  ["brightYellow", "#6b4e00", "#f0ca6b"],
+  ["brightBlue", "#1a4bb0", "#a9d3ff"],
+  ["brightMagenta", "#7a2393", "#e4caff"],
+  ["brightCyan", "#085a66", "#9bf0f5"],
+  ["brightWhite", "#24292f", "#ffffff"],
+];
+
 function colours() {
   const root = getComputedStyle(document.documentElement);
   const token = (name) => root.getPropertyValue(name).trim();
   // Tokens may be light-dark(): the browser resolves them on an element.
   const probe = document.createElement("span");
   document.body.append(probe);
-  const resolve = (name) => {
-    probe.style.color = token(name);
+  const computed = (value) => {
+    probe.style.color = value;
     return getComputedStyle(probe).color;
   };
+  const resolve = (name) => computed(token(name));
   const found = {
     background: resolve("--sunken"),
     foreground: resolve("--ink"),
@@ -51,6 +73,9 @@ function colours() {
     cursorAccent: resolve("--sunken"),
     selectionBackground: resolve("--line-strong"),
   };
+  for (const [name, light, dark] of PALETTE) {
+    found[name] = computed(`light-dark(${light}, ${dark})`);
+  }
   probe.remove();
   return found;
 }
@@ -92,8 +117,6 @@ class SessionTerminal extends HTMLElement {
       cursorBlink: !matchMedia("(prefers-reduced-motion: reduce)").matches,
       fontFamily: getComputedStyle(this).fontFamily,
       fontSize: 13,
-      // The shell chooses colours; they stay readable on either background (WCAG 2.2 AA).
-      minimumContrastRatio: 4.5,
       scrollback: 5_000,
       screenReaderMode: false,
       theme: colours(),
