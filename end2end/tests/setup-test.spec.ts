@@ -74,11 +74,11 @@ test('an edit makes the verdict stale, and undoing it makes it current again', a
     await alive(page);
   };
   await badge('Verified');
-  await page.getByLabel('Setup script').fill('echo v2');
+  await page.getByRole('textbox', { name: 'Setup script' }).fill('echo v2');
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByText('The verdict is about an earlier configuration.')).toBeVisible();
   await badge('Stale');
-  await page.getByLabel('Setup script').fill('echo v1');
+  await page.getByRole('textbox', { name: 'Setup script' }).fill('echo v1');
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByText('The verdict is about an earlier configuration.')).toBeHidden();
   await badge('Verified');
