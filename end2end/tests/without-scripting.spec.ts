@@ -62,7 +62,7 @@ test('members, keys, history and signing out', async ({ browser, groundwork }) =
   await expect(page.getByText(/^\/invite\/\S+$/)).toHaveCount(0);
 
   await page.goto(`${groundwork.url}/account`);
-  await page.locator('#name').fill('without scripting');
+  await page.getByLabel('Name', { exact: true }).fill('without scripting');
   await page.getByRole('button', { name: 'Create key' }).click();
   await expect(page.getByText('Copy the key now: it is not shown again.')).toBeVisible();
   await expect(page.getByRole('row', { name: /without scripting/ })).toBeVisible();
