@@ -33,7 +33,7 @@ pub trait ConsoleSession: Send + Sync {
     /// `service_unavailable` when the session cannot be stored.
     async fn put_note(&self, name: &str, text: String) -> Result<(), ApiError>;
 
-    /// Takes that text: the next call finds nothing.
+    /// Takes that text: it is gone with the answer to this request, within which every call finds the same.
     ///
     /// # Errors
     /// `service_unavailable` when the session cannot be read.

@@ -1,6 +1,6 @@
 //! The browser's sign-in.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use app::context::ConsoleSession;
 use async_trait::async_trait;
@@ -12,6 +12,7 @@ use axum::{
 use control::{Caller, ports::Clock};
 use domain::ids::UserId;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 use tower_sessions::{
     Expiry, Session, SessionManagerLayer,
     cookie::{SameSite, time},
@@ -125,12 +126,18 @@ fn unavailable(error: tower_sessions::session::Error) -> Problem {
 pub struct BrowserSession {
     session: Session,
     clock: Arc<dyn Clock>,
+    /// Notes that this request took: a page may build a part of itself twice before it is sent, and both ask.
+    taken: Mutex<HashMap<String, Option<String>>>,
 }
 
 impl BrowserSession {
     /// Of this request.
     pub fn new(session: Session, clock: Arc<dyn Clock>) -> Self {
-        Self { session, clock }
+        Self {
+            session,
+            clock,
+            taken: Mutex::default(),
+        }
     }
 }
 
@@ -170,16 +177,19 @@ impl ConsoleSession for BrowserSession {
 
     async fn take_note(&self, name: &str) -> Result<Option<String>, ApiError> {
         let key = note_key(name);
-        // Reading first: removing what is not there would mark the session as changed and write it.
-        if self
-            .session
-            .get::<String>(&key)
-            .await
-            .map_err(refused)?
-            .is_none()
-        {
-            return Ok(None);
+        let mut taken = self.taken.lock().await;
+        if let Some(note) = taken.get(&key) {
+            return Ok(note.clone());
         }
-        self.session.remove::<String>(&key).await.map_err(refused)
+        // Reading first: removing what is not there would mark the session as changed and write it.
+        let note = self.session.get::<String>(&key).await.map_err(refused)?;
+        if note.is_some() {
+            self.session
+                .remove::<String>(&key)
+                .await
+                .map_err(refused)?;
+        }
+        taken.insert(key, note.clone());
+        Ok(note)
     }
 }

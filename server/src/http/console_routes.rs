@@ -1,6 +1,9 @@
 //! The console: pages, server functions, and its files.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, LazyLock},
+};
 
 use app::context::AppContext;
 use axum::{
@@ -10,21 +13,29 @@ use axum::{
 use control::OpCtx;
 use http::{HeaderValue, header, request::Parts};
 use leptos::{context::use_context, nonce::use_nonce};
-use leptos_axum::{LeptosRoutes, ResponseOptions, generate_route_list};
+use leptos_axum::{AxumRouteListing, LeptosRoutes, ResponseOptions, generate_route_list};
 use tower_sessions::Session;
 
 use super::{AppState, origin, problem, security, session_port, terminal};
 use crate::{auth::console::BrowserSession, openapi, rest};
 
+/// The console's pages as its router lists them, once for the process: while a list is made, Leptos loads no data for
+/// any page of the process, and one that is being rendered on another thread would wait for ever.
+static PAGES: LazyLock<Vec<AxumRouteListing>> = LazyLock::new(|| generate_route_list(app::App));
+
+/// The console's pages, by the router's own list.
+pub fn pages() -> Vec<AxumRouteListing> {
+    PAGES.clone()
+}
+
 /// Pages and server functions. What no route names is the console's *not found* page.
 pub fn routes(state: &AppState) -> Router<AppState> {
-    let pages = generate_route_list(app::App);
     let (page, missing) = (state.clone(), state.clone());
     let options = state.leptos.clone();
     Router::new()
         .leptos_routes_with_context(
             state,
-            pages,
+            pages(),
             move || provide(&page),
             move || app::shell(options.clone()),
         )

@@ -6,6 +6,7 @@ use domain::roles::Role;
 use http::Method;
 use server::http::origin::Origins;
 use testkit::PASSWORD;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{ADMIN, Answer, DEVELOPER, Doors, Setting, USER};
 
@@ -375,4 +376,46 @@ async fn a_run_page_renders_the_end_of_the_log_or_a_part_of_it() {
     }
     let last = page("?from=9999").await.text;
     assert!(!last.contains("Later lines"));
+}
+
+#[tokio::test]
+async fn pages_answer_while_other_consoles_are_set_up() {
+    let doors = Doors::open().await;
+    let cookie = cookie_of(&doors, ADMIN).await;
+    let (again, state) = (CancellationToken::new(), doors.state());
+    let others = {
+        let again = again.clone();
+        std::thread::spawn(move || {
+            while !again.is_cancelled() {
+                drop(server::http::router(state.clone()));
+            }
+        })
+    };
+    for _ in 0..20 {
+        for path in ["/environments", "/account", "/members"] {
+            let call = doors.get(path).header("cookie", &cookie);
+            let answer = tokio::time::timeout(Duration::from_secs(30), call.send());
+            assert_eq!(answer.await.expect(path).status, 200);
+        }
+    }
+    again.cancel();
+    others.join().unwrap();
+}
+
+#[tokio::test]
+async fn without_scripting_a_new_key_is_on_the_next_page_and_on_no_other() {
+    let doors = Doors::open().await;
+    let cookie = cookie_of(&doors, DEVELOPER).await;
+    let made = doors
+        .post("/fn/create-key")
+        .form(&[("name", "plain"), ("role", "developer")])
+        .header("accept", "text/html,*/*;q=0.8")
+        .header("referer", "http://localhost/account")
+        .header("cookie", &cookie)
+        .send()
+        .await;
+    assert_eq!(made.status, 302, "{made:#?}");
+    let account = || doors.get("/account").header("cookie", &cookie).send();
+    assert!(account().await.text.contains("rma_"));
+    assert!(!account().await.text.contains("rma_"));
 }

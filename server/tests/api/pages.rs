@@ -1,6 +1,8 @@
 //! The console's pages as the server sends them: who sees which, what they offer, and that no text of anybody becomes
 //! markup. The pages' life in a browser is in the end-to-end suite.
 
+use std::time::Duration;
+
 use control::OpCtx;
 use domain::ids::EnvironmentId;
 use http::Method;
@@ -19,19 +21,14 @@ async fn cookie_of(doors: &Doors, email: &str) -> String {
 }
 
 async fn page(doors: &Doors, path: &str, cookie: Option<&str>) -> Answer {
-    // On a machine busy with other work an answer has failed to come now and then, for a cause not found yet; it is asked
-    // for once more, and what is named is a page that never comes.
-    for patience in [15, 30] {
-        let mut call = doors.get(path).header("accept", "text/html,*/*;q=0.8");
-        if let Some(cookie) = cookie {
-            call = call.header("cookie", cookie);
-        }
-        match tokio::time::timeout(std::time::Duration::from_secs(patience), call.send()).await {
-            Ok(answer) => return answer,
-            Err(_) => eprintln!("{path} did not answer within {patience} s"),
-        }
+    let mut call = doors.get(path).header("accept", "text/html,*/*;q=0.8");
+    if let Some(cookie) = cookie {
+        call = call.header("cookie", cookie);
     }
-    panic!("{path} did not answer")
+    // A page that never comes is named, and holds nobody up.
+    tokio::time::timeout(Duration::from_secs(30), call.send())
+        .await
+        .unwrap_or_else(|_| panic!("{path} did not answer"))
 }
 
 /// A form as a browser sends it by itself, from a page.
@@ -112,7 +109,7 @@ const PAGES: &[Row] = &[
     ("/audit/export", [401, 403, 403, 200]),
 ];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn every_page_answers_each_kind_of_caller_as_listed() {
     let doors = Doors::open().await;
     let (environment, run) = tested(&doors, "Covered").await;
@@ -148,7 +145,7 @@ fn every_page_is_listed() {
                 .replace("019a0000-0000-7000-8000-000000000001", ":id")
         })
         .collect();
-    for route in leptos_axum::generate_route_list(app::App) {
+    for route in server::http::console_routes::pages() {
         // The router writes parameters in braces.
         let path = route
             .path()
@@ -163,7 +160,7 @@ fn every_page_is_listed() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn each_role_sees_a_console_of_its_own_without_dead_buttons() {
     let doors = Doors::open().await;
     let (environment, run) = tested(&doors, "Covered").await;
@@ -209,7 +206,7 @@ async fn each_role_sees_a_console_of_its_own_without_dead_buttons() {
 /// Markup, a script's end, an event handler, a terminal's language, bidirectional and zero-width controls.
 const EVIL: &str = "<img src=x onerror=alert(1)></textarea></title></script><script>alert(2)</script>\u{202e}gnp\u{200b}\u{2066}";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn no_text_of_anybody_becomes_markup() {
     let doors = Doors::open().await;
     let admin = &doors.app.admin;
@@ -292,7 +289,7 @@ fn urlencode(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn every_page_has_a_strict_policy_whose_nonce_is_new_each_time() {
     let doors = Doors::open().await;
     let cookie = cookie_of(&doors, ADMIN).await;
@@ -343,7 +340,7 @@ async fn every_page_has_a_strict_policy_whose_nonce_is_new_each_time() {
     assert_eq!(nonces.len(), 5);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn the_audit_log_is_filtered_by_its_address_and_exported() {
     let doors = Doors::open().await;
     doors.app.environment("one", "true").await;
@@ -376,7 +373,7 @@ async fn the_audit_log_is_filtered_by_its_address_and_exported() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn without_scripting_an_edit_that_met_another_is_merged_and_nothing_is_lost() {
     let doors = Doors::open().await;
     let id = doors.app.environment("one", "true").await;
@@ -437,7 +434,7 @@ async fn without_scripting_an_edit_that_met_another_is_merged_and_nothing_is_los
     assert_eq!(now.name, "mine");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn without_scripting_one_goes_back_to_a_saved_definition() {
     let doors = Doors::open().await;
     let id = doors.app.environment("one", "true").await;

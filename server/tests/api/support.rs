@@ -27,6 +27,7 @@ pub struct Doors {
     pub developer: String,
     pub user: String,
     pub router: Router,
+    state: AppState,
     _site: tempfile::TempDir,
 }
 
@@ -84,7 +85,7 @@ impl Doors {
         .unwrap();
         std::fs::write(site.path().join("favicon.svg"), "<svg/>").unwrap();
         let stop = CancellationToken::new();
-        let router = router(AppState {
+        let state = AppState {
             control: app.control.clone(),
             ids: Arc::new(TestIds::after_restart()),
             metrics: Arc::default(),
@@ -101,8 +102,8 @@ impl Doors {
                 .site_root(site.path().to_string_lossy().into_owned())
                 .site_pkg_dir("pkg")
                 .build(),
-        })
-        .layer(axum::Extension(ConnectInfo(setting.peer)));
+        };
+        let router = router(state.clone()).layer(axum::Extension(ConnectInfo(setting.peer)));
         Self {
             app,
             stop,
@@ -110,6 +111,7 @@ impl Doors {
             developer,
             user,
             router,
+            state,
             _site: site,
         }
     }
@@ -117,6 +119,11 @@ impl Doors {
     /// The doors, to be served on a port.
     pub fn router(&self) -> Router {
         self.router.clone()
+    }
+
+    /// What the doors are made from.
+    pub fn state(&self) -> AppState {
+        self.state.clone()
     }
 
     /// The key of a role.
