@@ -137,6 +137,7 @@ mod tests {
             key.seal(place(1, "A"), &value).unwrap(),
             "a nonce each"
         );
+        let other_first = if sealed.starts_with('x') { "y" } else { "x" };
         for (key, place, text) in [
             (SecretsKey::new([2; 32]), place(1, "A"), sealed.clone()),
             (key.clone(), place(2, "A"), sealed.clone()),
@@ -144,7 +145,7 @@ mod tests {
             (
                 key.clone(),
                 place(1, "A"),
-                sealed.replacen(|_| true, "x", 1),
+                sealed.replacen(|_| true, other_first, 1),
             ),
             (key.clone(), place(1, "A"), sealed[..20].to_owned()),
             (key.clone(), place(1, "A"), "?".to_owned()),

@@ -184,10 +184,7 @@ impl ConsoleSession for BrowserSession {
         // Reading first: removing what is not there would mark the session as changed and write it.
         let note = self.session.get::<String>(&key).await.map_err(refused)?;
         if note.is_some() {
-            self.session
-                .remove::<String>(&key)
-                .await
-                .map_err(refused)?;
+            self.session.remove::<String>(&key).await.map_err(refused)?;
         }
         taken.insert(key, note.clone());
         Ok(note)

@@ -235,13 +235,14 @@ async fn a_reader_of_pages_misses_nothing_of_a_line_that_grows() {
     assert_eq!(first.next_after, seq - 1, "and comes again");
 
     // Nothing but the open line: held, but not for ever.
+    let held_back = || async { (app.clock.sleepers() > 0).then_some(()) };
     let (paced, ()) = tokio::join!(page(first.next_after, Some(5)), async {
-        tokio::task::yield_now().await;
+        app.eventually("the reader waits", held_back).await;
         app.clock.advance(Duration::from_secs(1));
     });
     assert_eq!(paced.unwrap().lines.len(), 1);
     let (grown, ()) = tokio::join!(page(first.next_after, Some(5)), async {
-        tokio::task::yield_now().await;
+        app.eventually("the reader waits", held_back).await;
         write(2, "working", true).await.unwrap();
     });
     let grown = grown.unwrap();
