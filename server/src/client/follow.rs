@@ -15,6 +15,7 @@ use super::{
     events::Events,
     failure::{Failure, Result},
     http::Client,
+    interrupts::Interrupts,
     log::Printer,
     print::{ask, json as print_json, note, out, plain},
 };
@@ -48,6 +49,7 @@ pub async fn run(args: TestArgs) -> Result<u8> {
         }
         return Ok(0);
     }
+    let mut interrupts = Interrupts::listen()?;
     note(&format!(
         "Setup run {run} of {}",
         plain(environment["name"].as_str().unwrap_or_default())
@@ -58,7 +60,7 @@ pub async fn run(args: TestArgs) -> Result<u8> {
         run,
     };
     let mut printer = Printer::stdout(args.color);
-    let finished = follower.to_the_end(&mut printer).await?;
+    let finished = follower.to_the_end(&mut printer, &mut interrupts).await?;
     printer.finish()?;
     let Some(finished) = finished else {
         return Ok(INTERRUPTED);
@@ -149,7 +151,11 @@ impl Follower {
     }
 
     /// Follows until the run has ended, over lost connections; `None`: given up by the reader. The run as it ended.
-    async fn to_the_end<W: io::Write>(&self, printer: &mut Printer<W>) -> Result<Option<Value>> {
+    async fn to_the_end<W: io::Write>(
+        &self,
+        printer: &mut Printer<W>,
+        interrupts: &mut Interrupts,
+    ) -> Result<Option<Value>> {
         let mut lost = 0;
         loop {
             let path = format!(
@@ -158,18 +164,18 @@ impl Follower {
                 self.run,
                 printer.after()
             );
-            let opened = self
-                .client
-                .answer(
-                    Method::GET,
-                    &path,
-                    None,
-                    None,
-                    &[("accept", "text/event-stream")],
-                )
-                .await;
+            let stream = [("accept", "text/event-stream")];
+            let opened = tokio::select! {
+                opened = self.client.answer(Method::GET, &path, None, None, &stream) => opened,
+                () = interrupts.next() => {
+                    if self.interrupted(interrupts).await? {
+                        return Ok(None);
+                    }
+                    continue;
+                }
+            };
             match opened {
-                Ok(response) => match self.read(response, printer, &mut lost).await? {
+                Ok(response) => match self.read(response, printer, interrupts, &mut lost).await? {
                     Ended::Whole => return self.client.get(&self.path()).await.map(Some),
                     Ended::GivenUp => return Ok(None),
                     Ended::Lost => {}
@@ -188,7 +194,7 @@ impl Follower {
             let wait = Duration::from_millis(200 * u64::from(lost.min(10)));
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                _ = tokio::signal::ctrl_c() => if self.interrupted().await? { return Ok(None) },
+                () = interrupts.next() => if self.interrupted(interrupts).await? { return Ok(None) },
             }
         }
     }
@@ -197,20 +203,21 @@ impl Follower {
         &self,
         mut response: reqwest::Response,
         printer: &mut Printer<W>,
+        interrupts: &mut Interrupts,
         lost: &mut u32,
     ) -> Result<Ended> {
         let mut events = Events::default();
         loop {
             let news = tokio::select! {
                 chunk = response.chunk() => News::Bytes(chunk.ok().flatten().map(|bytes| bytes.to_vec())),
-                _ = tokio::signal::ctrl_c() => News::Interrupt,
+                () = interrupts.next() => News::Interrupt,
             };
             let bytes = match news {
                 News::Bytes(Some(bytes)) => bytes,
                 News::Bytes(None) => return Ok(Ended::Lost),
                 News::Interrupt => {
                     printer.finish()?;
-                    if self.interrupted().await? {
+                    if self.interrupted(interrupts).await? {
                         return Ok(Ended::GivenUp);
                     }
                     continue;
@@ -239,7 +246,7 @@ impl Follower {
     }
 
     /// Ctrl-C: on a terminal, asks whether to cancel the run or to leave it; without one, leaves it. Whether to stop following.
-    async fn interrupted(&self) -> Result<bool> {
+    async fn interrupted(&self, interrupts: &mut Interrupts) -> Result<bool> {
         let leave = format!(
             "The run goes on. Cancel it in the console, or with POST {}/cancel.",
             self.path()
@@ -255,7 +262,7 @@ impl Follower {
                 Ok(answer) => answer?,
                 Err(_) => String::new(),
             },
-            _ = tokio::signal::ctrl_c() => "l".to_owned(),
+            () = interrupts.next() => "l".to_owned(),
         };
         match answer.to_lowercase().as_str() {
             "c" | "cancel" => {

@@ -7,6 +7,7 @@ mod failure;
 mod file;
 mod follow;
 mod http;
+mod interrupts;
 mod log;
 mod login;
 mod plan;

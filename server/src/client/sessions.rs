@@ -12,6 +12,7 @@ use super::{
     events::Events,
     failure::{Failure, Result},
     http::Client,
+    interrupts::Interrupts,
     print::{json as print_json, note, out, plain, table},
 };
 
@@ -149,20 +150,18 @@ async fn exec(
     if let Some(seconds) = timeout {
         body["timeout_seconds"] = json!(seconds);
     }
-    let mut response = client
-        .answer(
-            Method::POST,
-            &format!("{TREE}/{}/exec", checked(session)?),
-            Some(&body),
-            None,
-            &[("accept", "text/event-stream")],
-        )
-        .await?;
+    let mut interrupts = Interrupts::listen()?;
+    let path = format!("{TREE}/{}/exec", checked(session)?);
+    let stream = [("accept", "text/event-stream")];
+    let mut response = tokio::select! {
+        opened = client.answer(Method::POST, &path, Some(&body), None, &stream) => opened?,
+        () = interrupts.next() => return Ok(INTERRUPTED),
+    };
     let mut events = Events::default();
     loop {
         let chunk = tokio::select! {
             chunk = response.chunk() => chunk,
-            _ = tokio::signal::ctrl_c() => return Ok(INTERRUPTED),
+            () = interrupts.next() => return Ok(INTERRUPTED),
         };
         let Ok(Some(bytes)) = chunk else {
             return Err(Failure::new(

@@ -163,7 +163,11 @@ async fn a_worker_that_is_gone_leaves_a_disk_with_everything_on_it() {
     let config = bench.runtime.config().clone();
     bench.runtime = std::sync::Arc::new(OciRuntime::new(config).unwrap());
     bench.runtime.reclaim().await.unwrap();
-    assert!(kill(shim, None).is_err() || zombie(shim));
+    // A process that is ending has no command line any more, and is a process still for a moment.
+    eventually("the shim has ended", async || {
+        kill(shim, None).is_err() || zombie(shim)
+    })
+    .await;
     assert_kept(&bench, id).await;
     bench.start(&spec).await;
     assert_eq!(bench.sh(id, LOOK).await.passed(), SEEN);
