@@ -27,7 +27,8 @@ part lint "formatting" cargo fmt --all --check
 part lint "rules compile for the browser" cargo check -q -p domain --no-default-features --target wasm32-unknown-unknown
 part lint "clippy" cargo clippy -q --workspace --exclude frontend --all-targets -- -D warnings
 part unit "runner image for tests" cargo run -q -p execution --example build_runner -- small "$GROUNDWORK_TEST_IMAGES"
-part unit "unit, conformance, sandbox and API tests" cargo test --workspace --exclude frontend --no-fail-fast
+# A test that waits for ever is named by its runner after a minute; nothing waits for it longer than this.
+part unit "unit, conformance, sandbox and API tests" timeout 2700 cargo test --workspace --exclude frontend --no-fail-fast
 part unit "requests that nobody thought of" python3 "$root/scripts/fuzz/run.py" "$target"
 part build "release build" "$root/scripts/build.sh"
 part e2e "end-to-end in Chromium" "$root/scripts/e2e.sh"
