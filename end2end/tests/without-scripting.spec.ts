@@ -15,7 +15,7 @@ test('sign in, create, test, read the log, cancel, delete', async ({ browser, gr
 
   // A refused save keeps what was typed.
   await page.goto(`${groundwork.url}/environments/new`);
-  await page.locator('#name').fill('plain');
+  await page.locator('#name').fill('scriptless');
   await page.getByLabel('Setup script').fill('echo plain');
   await page.getByLabel('Timeout (seconds)').fill('5');
   await page.getByRole('button', { name: 'Create environment', exact: true }).click();
@@ -42,7 +42,7 @@ test('sign in, create, test, read the log, cancel, delete', async ({ browser, gr
   await page.goto(`${page.url().replace(/[?#].*/, '')}/delete`);
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   await expect(page).toHaveURL(/\/environments$/);
-  await expect(page.getByRole('link', { name: 'plain', exact: true })).toHaveCount(0);
+  await expect(page.getByRole('link', { name: 'scriptless', exact: true })).toHaveCount(0);
   await context.close();
 });
 

@@ -14,8 +14,15 @@ const FIELD: &str = "log-find";
 /// Opens the bar, and goes to its field.
 pub(super) fn open(viewer: Viewer) {
     viewer.search.open.set(true);
-    // After it is there.
-    request_animation_frame(|| focus(FIELD));
+    // The page is drawn later; whoever types on must not lose a letter until then.
+    let bar = document()
+        .get_element_by_id(FIELD)
+        .and_then(|field| field.parent_element());
+    if let Some(bar) = bar {
+        // It is what the signal above does, too.
+        let _ = bar.remove_attribute("hidden");
+    }
+    focus(FIELD);
 }
 
 /// Closes the bar, and goes back to the log.
