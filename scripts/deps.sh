@@ -12,6 +12,7 @@ declare -A why=(
   [pkg-config]="finds C libraries"
   [ca-certificates]="trust for package downloads"
   [curl]="talks to the server in checks"
+  [jq]="reads answers in the guide's examples, which are tested"
   [git]="versions in builds"
   [nodejs]="runs Tailwind and wasm-opt"
   [npm]="fetches Tailwind and wasm-opt"
@@ -36,7 +37,7 @@ declare -A why=(
 )
 packages_build=(build-essential pkg-config ca-certificates curl git brotli)
 packages_run=(crun nftables iproute2 e2fsprogs mount procps mmdebstrap python3 xz-utils zstd ca-certificates)
-packages_test=(docker-registry postgresql chromium fonts-dejavu-core libcap2-bin curl)
+packages_test=(docker-registry postgresql chromium fonts-dejavu-core libcap2-bin curl jq)
 
 # A program from elsewhere (a newer Node.js, say) is as good as the package.
 has() { command -v "$1" >/dev/null 2>&1; }

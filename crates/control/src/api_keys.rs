@@ -228,20 +228,18 @@ impl Control {
             return Err(Error::unauthorized());
         }
         let hash = self.0.config.server_key.keyed_hash(token)?;
-        let key = self
+        let owned = self
             .0
             .store
             .api_key_by_hash(&hash)
             .await?
+            .filter(|owned| owned.owner_removed_at.is_none())
             .ok_or_else(Error::unauthorized)?;
+        let key = owned.key;
         let now = self.0.clock.now();
         if key.revoked_at.is_some() || key.expires_at.is_some_and(|end| end <= now) {
             return Err(Error::unauthorized());
         }
-        let user = match self.0.store.user(key.user_id).await? {
-            Some(user) if user.removed_at.is_none() => user,
-            _ => return Err(Error::unauthorized()),
-        };
         let stale = key
             .last_used_at
             .is_none_or(|last| now.micros().saturating_sub(last.micros()) >= TOUCH_AFTER_MICROS);
@@ -250,10 +248,10 @@ impl Control {
             tracing::warn!(error = %error, "the use of an API key could not be noted");
         }
         Ok(Member {
-            organization_id: user.organization_id,
-            user_id: user.user_id,
-            email: user.email,
-            role: user.role.min(key.role),
+            organization_id: key.organization_id,
+            user_id: key.user_id,
+            email: owned.email,
+            role: owned.owner_role.min(key.role),
             via: Via::ApiKey(key.api_key_id),
         })
     }

@@ -17,7 +17,7 @@ use control::ports::{
     StoreError, StoredLog, Written,
     rows::{
         ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow,
-        RevisionRow, SetupRunRow, UserRow, WebSessionRow, WorkerRow,
+        OwnedApiKey, RevisionRow, SetupRunRow, UserRow, WebSessionRow, WorkerRow,
     },
 };
 use domain::{
@@ -190,7 +190,7 @@ impl Store for HookedStore {
     async fn insert_api_key(&self, key: &ApiKeyRow, fx: Effects) -> Result<(), StoreError> {
         hooked!(self, insert_api_key(key, fx))
     }
-    async fn api_key_by_hash(&self, secret_hash: &str) -> Result<Option<ApiKeyRow>, StoreError> {
+    async fn api_key_by_hash(&self, secret_hash: &str) -> Result<Option<OwnedApiKey>, StoreError> {
         hooked!(self, api_key_by_hash(secret_hash))
     }
     async fn api_keys(

@@ -370,8 +370,16 @@ async fn apply_changes(
     if dry_run {
         return report(remote, "change", Some(saved), &plan.changes, DIFFERS);
     }
-    if !yes && !confirm("Apply these changes?", "--yes")? {
-        return Err(Failure::new("Nothing was changed."));
+    if !yes {
+        if !confirm("Apply these changes?", "--yes")? {
+            return Err(Failure::new("Nothing was changed."));
+        }
+        // Reading the plan may have taken a while, and it says what would change in what was read.
+        if plan::definition(&find(client, id).await?) != plan::definition(saved) {
+            return Err(Failure::new(
+                "Somebody changed the environment while you read the plan. Nothing was changed: run it again to see the new differences.",
+            ));
+        }
     }
     let key = fresh_key();
     let now = client

@@ -60,6 +60,11 @@ impl Failure {
                 " Somebody changed the network policy or privileged after this command read them: run it again to see the new differences.",
             );
         }
+        if answer["code"] == "revision_conflict" {
+            message.push_str(
+                " Somebody changed the environment at the same moment, and nothing of this command was saved: run it again to see the new differences.",
+            );
+        }
         if let (true, Some(id)) = (status >= 500, details["requestId"].as_str()) {
             message.push_str(&format!(" (request {id})"));
         }

@@ -1,15 +1,7 @@
 //! Environments.
 
-use axum::{
-    Json,
-    extract::State,
-    response::{IntoResponse, Response},
-};
-use control::{
-    Outcome,
-    search::{EnvironmentQuery, PAGE_MAX},
-};
-use http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::{Json, extract::State};
+use control::search::{EnvironmentQuery, PAGE_MAX};
 use wire::{
     console::{History, Staleness},
     environments::EnvironmentSearch,
@@ -17,7 +9,10 @@ use wire::{
     policy::{PolicyAnswer, PolicyQuestion},
 };
 
-use super::extract::{Body, Ctx, OfEnvironment, OfRevision, Query};
+use super::{
+    extract::{Body, Ctx, OfEnvironment, OfRevision, Query},
+    keyed::{Answered, KeyedCall},
+};
 use crate::http::{AppState, problem::Problem};
 
 /// `listEnvironments`
@@ -33,17 +28,14 @@ pub async fn list(
 /// `createEnvironment`
 pub async fn create(
     State(state): State<AppState>,
-    Ctx(ctx): Ctx,
-    query: Query,
-    body: Body,
-) -> Result<Response, Problem> {
-    query.only(&[])?;
-    let key = body.key()?;
-    let outcome = state
+    call: KeyedCall,
+) -> Result<Answered<Environment>, Problem> {
+    let body = call.body.json()?;
+    let created = state
         .control
-        .create_environment(&ctx, &body.json()?, key)
+        .create_environment(&call.ctx, &body, call.key)
         .await?;
-    Ok(keyed(outcome))
+    Ok(Answered(created))
 }
 
 /// `getEnvironment`
@@ -60,18 +52,15 @@ pub async fn read(
 /// `updateEnvironment`
 pub async fn update(
     State(state): State<AppState>,
-    Ctx(ctx): Ctx,
     OfEnvironment(id): OfEnvironment,
-    query: Query,
-    body: Body,
-) -> Result<Response, Problem> {
-    query.only(&[])?;
-    let key = body.key()?;
-    let outcome = state
+    call: KeyedCall,
+) -> Result<Answered<Environment>, Problem> {
+    let body = call.body.json()?;
+    let updated = state
         .control
-        .update_environment(&ctx, id, &body.json()?, key)
+        .update_environment(&call.ctx, id, &body, call.key)
         .await?;
-    Ok(keyed(outcome))
+    Ok(Answered(updated))
 }
 
 /// `deleteEnvironment`
@@ -155,25 +144,4 @@ pub async fn test_policy(
     Ok(Json(
         state.control.test_network_policy(&ctx, &question).await?,
     ))
-}
-
-/// The answer of a call that can be keyed, byte for byte as first sent.
-pub fn keyed<T>(outcome: Outcome<T>) -> Response {
-    let status = StatusCode::from_u16(outcome.status).unwrap_or(StatusCode::OK);
-    let mut response = (
-        status,
-        [(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        )],
-        outcome.body,
-    )
-        .into_response();
-    if outcome.replayed {
-        response.headers_mut().insert(
-            HeaderName::from_static("idempotency-replayed"),
-            HeaderValue::from_static("true"),
-        );
-    }
-    response
 }

@@ -5,6 +5,7 @@ pub mod audit;
 mod catalog;
 mod environments;
 pub(crate) mod extract;
+mod keyed;
 mod log_stream;
 mod secrets;
 mod sessions;

@@ -25,26 +25,22 @@ use wire::{
 };
 
 use super::{
-    environments::keyed,
     extract::{Body, Ctx, OfSession, Query},
+    keyed::{Answered, KeyedCall},
 };
 use crate::http::{AppState, problem::Problem};
 
 /// Starts one.
 pub async fn create(
     State(state): State<AppState>,
-    Ctx(ctx): Ctx,
-    query: Query,
-    body: Body,
-) -> Result<Response, Problem> {
-    query.only(&[])?;
-    let key = body.key()?;
-    let wanted: NewSession = body.shape()?;
-    let outcome = state
+    call: KeyedCall,
+) -> Result<Answered<Session>, Problem> {
+    let wanted: NewSession = call.body.shape()?;
+    let started = state
         .control
-        .start_session(&ctx, wanted.environment_id, key)
+        .start_session(&call.ctx, wanted.environment_id, call.key)
         .await?;
-    Ok(keyed(outcome))
+    Ok(Answered(started))
 }
 
 /// All, newest first; `?environment_id=` of one environment.

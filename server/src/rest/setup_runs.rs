@@ -14,8 +14,8 @@ use wire::{
 };
 
 use super::{
-    environments::keyed,
     extract::{Body, Ctx, OfEnvironment, OfRun, Query},
+    keyed::{Answered, KeyedCall},
 };
 use crate::http::{AppState, problem::Problem};
 
@@ -34,16 +34,16 @@ pub async fn list(
 /// `createEnvironmentSetupRun`
 pub async fn start(
     State(state): State<AppState>,
-    Ctx(ctx): Ctx,
     OfEnvironment(id): OfEnvironment,
-    query: Query,
-    body: Body,
-) -> Result<Response, Problem> {
-    query.only(&[])?;
-    let key = body.key()?.ok_or_else(Error::idempotency_key_required)?;
-    body.none()?;
-    let outcome = state.control.start_setup_run(&ctx, id, Some(key)).await?;
-    Ok(keyed(outcome))
+    call: KeyedCall,
+) -> Result<Answered<SetupRun>, Problem> {
+    let key = call.key.ok_or_else(Error::idempotency_key_required)?;
+    call.body.none()?;
+    let started = state
+        .control
+        .start_setup_run(&call.ctx, id, Some(key))
+        .await?;
+    Ok(Answered(started))
 }
 
 /// `getEnvironmentSetupRun`

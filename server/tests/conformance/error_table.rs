@@ -1,30 +1,31 @@
 //! The guide's table of errors, row by row: each is provoked over HTTP, and its code, its details and what its message
-//! tells are checked. Rows about sessions are in the tests of sessions; those about what a sandbox may reach are in the
-//! tests of real sandboxes.
+//! tells are checked. The row about sessions is in `unusable`; those about what a sandbox may reach (an integration's
+//! tools, a clone of a public repository) are in the tests of real sandboxes.
+
+use std::time::Duration;
 
 use domain::setup_run::HintCode;
-use http::Method;
 use serde_json::{Value, json};
 use testkit::{Moment, TestWorker};
 use wire::worker::{Gateway, RunOutcome};
 
 use crate::{
-    drive::{TREE, UNKNOWN, body, target},
+    drive::{UNKNOWN, body, target},
     support::{Answer, Call, Doors},
 };
 
 /// What a row of the table demands.
-struct Row<'a> {
-    status: u16,
-    code: &'a str,
+pub struct Row<'a> {
+    pub status: u16,
+    pub code: &'a str,
     /// `details.field`, unless empty.
-    field: &'a str,
+    pub field: &'a str,
     /// What the message must name, so that its reader knows what to do.
-    tells: &'a [&'a str],
+    pub tells: &'a [&'a str],
 }
 
 #[track_caller]
-fn demand(answer: &Answer, row: &Row<'_>) -> Value {
+pub fn demand(answer: &Answer, row: &Row<'_>) -> Value {
     let details = answer.refused(row.status, row.code);
     if !row.field.is_empty() {
         assert_eq!(details["field"], row.field, "{answer:#?}");
@@ -40,18 +41,18 @@ fn demand(answer: &Answer, row: &Row<'_>) -> Value {
     details
 }
 
-fn call<'d>(doors: &'d Doors, name: &str, environment: &str, run: &str) -> Call<'d> {
+pub fn call<'d>(doors: &'d Doors, name: &str, environment: &str, run: &str) -> Call<'d> {
     let (method, path) = target(name, environment, run);
     doors.call(method, &path).bearer(&doors.developer)
 }
 
-async fn create(doors: &Doors, name: &str) -> String {
+pub async fn create(doors: &Doors, name: &str) -> String {
     let call = call(doors, "CreateEnvironment", "", "").json(&body(name));
     let made = call.send().await.ok();
     made["environment_id"].as_str().unwrap().to_owned()
 }
 
-async fn start(doors: &Doors, environment: &str, key: &str) -> Answer {
+pub async fn start(doors: &Doors, environment: &str, key: &str) -> Answer {
     let call = call(doors, "CreateEnvironmentSetupRun", environment, "");
     call.header("idempotency-key", key).send().await
 }
@@ -283,6 +284,13 @@ async fn access_and_races_say_to_read_again() {
         &patch(json!({"network_policy": {}, "privileged": true})).await,
         &row,
     );
+    // Turned on alone, where the saved policy is {}.
+    let open = call(&doors, "CreateEnvironment", "", "");
+    let open = open.json(&json!({"name": "open", "network_policy": {}}));
+    let open = open.send().await.ok()["environment_id"].clone();
+    let privileged = call(&doors, "UpdateEnvironment", open.as_str().unwrap(), "");
+    let privileged = privileged.json(&json!({"privileged": true})).send().await;
+    demand(&privileged, &row);
     let expected = json!({"network_policy": {}, "privileged": false});
     let row = Row {
         status: 412,
@@ -337,12 +345,18 @@ async fn what_is_not_there_and_what_is_not_allowed_are_told_apart() {
             },
         );
     }
-    for (method, path) in [
-        (Method::PATCH, format!("{TREE}/environments/{id}")),
-        (Method::DELETE, format!("{TREE}/environments/{id}")),
+    let run = start(&doors, &id, "a").await.ok()["setup_run_id"].clone();
+    for (name, change) in [
+        ("CreateEnvironment", body("x")),
+        ("UpdateEnvironment", json!({"name": "x"})),
+        ("CreateEnvironmentSetupRun", json!({})),
+        ("CancelEnvironmentSetupRun", json!({})),
+        ("DeleteEnvironment", json!({})),
     ] {
+        let (method, path) = target(name, &id, run.as_str().unwrap());
         let call = doors.call(method, &path).bearer(&doors.user);
-        let answer = call.json(&json!({"name": "x"})).send().await;
+        let call = call.header("idempotency-key", name).json(&change);
+        let answer = call.send().await;
         let row = Row {
             status: 403,
             code: "forbidden",
@@ -353,19 +367,26 @@ async fn what_is_not_there_and_what_is_not_allowed_are_told_apart() {
     }
 }
 
-/// Duplicates after a retry: only without a key.
+/// Duplicates after a retry: only without a key, or when the receipt has expired.
 #[tokio::test]
-async fn a_retry_with_its_key_makes_no_duplicate() {
+async fn a_retry_with_its_key_makes_no_duplicate_for_a_day() {
     let doors = Doors::open().await;
-    for key in [Some("k"), Some("k"), None] {
-        let mut call = call(&doors, "CreateEnvironment", "", "").json(&body("one"));
+    let hour = Duration::from_secs(3_600);
+    for (key, later, there) in [
+        (Some("k"), Duration::ZERO, 1),
+        (Some("k"), 23 * hour, 1),
+        (None, Duration::ZERO, 2),
+        (Some("k"), 2 * hour, 3),
+    ] {
+        doors.app.clock.advance(later);
+        let mut create = call(&doors, "CreateEnvironment", "", "").json(&body("one"));
         if let Some(key) = key {
-            call = call.header("idempotency-key", key);
+            create = create.header("idempotency-key", key);
         }
-        call.send().await.ok();
+        create.send().await.ok();
+        let list = call(&doors, "ListEnvironments", "", "").send().await.ok();
+        assert_eq!(list["environments"].as_array().unwrap().len(), there);
     }
-    let list = call(&doors, "ListEnvironments", "", "").send().await.ok();
-    assert_eq!(list["environments"].as_array().unwrap().len(), 2);
 }
 
 /// As a worker reports it that saw a host refused.

@@ -77,12 +77,17 @@ impl Wire {
         }
     }
 
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     pub fn call(&self, method: Method, path: &str) -> Sent {
         Sent {
             wire: self.clone(),
             request: Request::builder()
                 .method(method)
-                .uri(format!("http://{}{path}", self.address)),
+                .uri(format!("{}{path}", self.url())),
             body: Bytes::new(),
         }
     }

@@ -13,9 +13,11 @@ mod described;
 mod document;
 mod drive;
 mod error_table;
+mod guide;
 mod live;
 mod load;
 mod load_rules;
+mod one_key;
 mod operations;
 mod place;
 mod polls;
@@ -25,3 +27,4 @@ mod report;
 #[path = "../api/support.rs"]
 #[allow(dead_code, reason = "shared with the tests of the doors")]
 mod support;
+mod unusable;

@@ -1,4 +1,5 @@
-//! The built program as a client, against a real router on a loopback port: `groundwork login`, `env`, `test`.
+//! The built program as a client, against a real router on a loopback port: `groundwork login`, `env`, `test`, also on
+//! a terminal.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,4 +10,6 @@ mod environments;
 mod follow;
 mod login;
 mod place;
+mod racing;
 mod sessions;
+mod terminal;

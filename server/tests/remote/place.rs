@@ -219,6 +219,11 @@ impl Running {
         }
     }
 
+    /// What it reads from, where that is a pipe.
+    pub fn input(&mut self) -> tokio::process::ChildStdin {
+        self.child.stdin.take().unwrap()
+    }
+
     /// Reads standard output up to a text.
     pub async fn until(&mut self, text: &str) {
         let reading = async {

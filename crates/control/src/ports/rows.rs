@@ -101,6 +101,19 @@ pub struct ApiKeyRow {
     pub revoked_at: Option<Timestamp>,
 }
 
+/// An API key with what counts of its owner: all that decides whether a request with it is let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedApiKey {
+    /// The key.
+    pub key: ApiKeyRow,
+    /// The owner's address.
+    pub email: String,
+    /// The owner's role.
+    pub owner_role: Role,
+    /// The owner was removed.
+    pub owner_removed_at: Option<Timestamp>,
+}
+
 /// A console sign-in, as tower-sessions keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebSessionRow {

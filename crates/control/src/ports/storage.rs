@@ -10,8 +10,8 @@ use domain::{
 };
 
 use super::rows::{
-    ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow, RevisionRow,
-    SetupRunRow, UserRow, WebSessionRow, WorkerRow,
+    ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow, OwnedApiKey,
+    RevisionRow, SetupRunRow, UserRow, WebSessionRow, WorkerRow,
 };
 use super::{images::ImageStore, secrets::SecretStore, sessions::SessionStore};
 
@@ -216,8 +216,9 @@ pub trait Store: ImageStore + SecretStore + SessionStore + Send + Sync {
 
     /// Adds one.
     async fn insert_api_key(&self, key: &ApiKeyRow, fx: Effects) -> Result<(), StoreError>;
-    /// By secret hash, revoked ones included.
-    async fn api_key_by_hash(&self, secret_hash: &str) -> Result<Option<ApiKeyRow>, StoreError>;
+    /// By secret hash, with its owner; revoked ones and those of removed members included. In one statement, since every
+    /// request of the API begins with it.
+    async fn api_key_by_hash(&self, secret_hash: &str) -> Result<Option<OwnedApiKey>, StoreError>;
     /// Keys of an organization (of one member, if given), newest first, revoked ones left out.
     async fn api_keys(
         &self,

@@ -2,7 +2,7 @@
 
 use control::ports::{
     Effects, StoreError, Written,
-    rows::{ApiKeyRow, InvitationRow, OrganizationRow, UserRow},
+    rows::{ApiKeyRow, InvitationRow, OrganizationRow, OwnedApiKey, UserRow},
 };
 use domain::{
     ids::{ApiKeyId, InvitationId, OrganizationId, UserId},
@@ -382,19 +382,26 @@ pub(super) async fn insert_api_key(
 pub(super) async fn api_key_by_hash(
     db: &Database,
     secret_hash: &str,
-) -> Result<Option<ApiKeyRow>, StoreError> {
-    db.row(
-        concat!(
-            "SELECT ",
-            key_columns!(),
-            " FROM api_keys WHERE secret_hash = $1"
-        ),
-        values![secret_hash],
-    )
-    .await?
-    .as_ref()
-    .map(read_api_key)
-    .transpose()
+) -> Result<Option<OwnedApiKey>, StoreError> {
+    let row = db
+        .row(
+            "SELECT k.api_key_id, k.organization_id, k.user_id, k.name, k.role, k.secret_hash, k.last_four, \
+                    k.created_at, k.expires_at, k.last_used_at, k.revoked_at, \
+                    u.email, u.role AS owner_role, u.removed_at AS owner_removed_at \
+             FROM api_keys k JOIN users u ON u.user_id = k.user_id WHERE k.secret_hash = $1",
+            values![secret_hash],
+        )
+        .await?;
+    let Some(row) = &row else {
+        return Ok(None);
+    };
+    let columns = Columns::new(row, "api_keys", "api_key_id");
+    Ok(Some(OwnedApiKey {
+        key: read_api_key(row)?,
+        email: columns.text("email")?,
+        owner_role: columns.word("owner_role")?,
+        owner_removed_at: columns.time_if("owner_removed_at")?,
+    }))
 }
 
 pub(super) async fn api_keys(

@@ -6,7 +6,7 @@ use control::ports::{
     StoreError, StoredLog, Written,
     rows::{
         ApiKeyRow, AuditFilter, AuditRow, EnvironmentRow, InvitationRow, OrganizationRow,
-        RevisionRow, SetupRunRow, UserRow, WebSessionRow, WorkerRow,
+        OwnedApiKey, RevisionRow, SetupRunRow, UserRow, WebSessionRow, WorkerRow,
     },
 };
 use domain::{
@@ -91,7 +91,7 @@ impl Store for Database {
     async fn insert_api_key(&self, key: &ApiKeyRow, fx: Effects) -> Result<(), StoreError> {
         members::insert_api_key(self, key, fx).await
     }
-    async fn api_key_by_hash(&self, secret_hash: &str) -> Result<Option<ApiKeyRow>, StoreError> {
+    async fn api_key_by_hash(&self, secret_hash: &str) -> Result<Option<OwnedApiKey>, StoreError> {
         members::api_key_by_hash(self, secret_hash).await
     }
     async fn api_keys(

@@ -230,9 +230,13 @@ pub async fn api_keys_live_until_revoked(bed: &Bed) {
         .unwrap();
     let used = bed.db.api_key_by_hash("secret20").await.unwrap().unwrap();
     assert_eq!(
-        used.last_used_at,
+        used.key.last_used_at,
         Some(rows::at(30)),
         "uses only move forward"
+    );
+    assert_eq!(
+        (used.email, used.owner_role, used.owner_removed_at),
+        (admin.email.clone(), admin.role, None)
     );
     let revoke = || {
         bed.db
@@ -242,7 +246,7 @@ pub async fn api_keys_live_until_revoked(bed: &Bed) {
     assert_eq!(revoke().await.unwrap(), Written::Stale);
     assert_eq!(keys(None).await.unwrap(), [second]);
     let revoked = bed.db.api_key_by_hash("secret20").await.unwrap().unwrap();
-    assert_eq!(revoked.revoked_at, Some(rows::at(40)));
+    assert_eq!(revoked.key.revoked_at, Some(rows::at(40)));
     assert!(bed.db.api_key_by_hash("nothing").await.unwrap().is_none());
     let mut twin = rows::api_key(1, 22, admin.user_id);
     twin.secret_hash = "secret21".to_owned();
