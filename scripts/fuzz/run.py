@@ -2,7 +2,8 @@
 """Property-based requests against a live server: the reference's document restricted to our operations, and our own.
 
 Finds answers that the document does not know, answers of 5xx, and requests that were accepted although the document
-forbids them. What is tried is the same in every run (fixed seed), within a limit of time.
+forbids them. What is tried is the same in every run (fixed seed), within a limit of time. The server has a worker on the
+small runner image, so that runs and sessions get real sandboxes; making them needs root.
 
     run.py TARGET_DIRECTORY [SECONDS]
 """
@@ -14,12 +15,15 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import urllib.error
 import urllib.request
 
 PACKAGE, MEMBER = "labelbox-recursion-sdk==0.1.0", "recursion_sdk/_generated/openapi.json"
-TREE = "/managed-agents/v1"
+TREE, OWN = "/managed-agents/v1", "/groundwork/v1"
+RUNNER = "groundwork/runner:small"
+images = pathlib.Path(os.environ.get("GROUNDWORK_TEST_IMAGES", "/var/lib/groundwork-test/images"))
 here = pathlib.Path(__file__).resolve().parent
 target = pathlib.Path(sys.argv[1]).resolve()
 seconds = int(sys.argv[2]) if len(sys.argv) > 2 else 75
@@ -63,14 +67,20 @@ def contract():
 
 
 class Server:
-    """`groundwork serve` without a worker, on a data directory of its own, with an admin's key."""
+    """`groundwork serve` with its worker, on a data directory of its own, with an admin's key."""
 
     def __init__(self, directory):
         self.directory = directory
         (directory / "site" / "pkg").mkdir(parents=True)
         limits = "".join(f"{name} = 100000\n" for name in
                          ("key_per_second", "key_burst", "address_per_second", "address_burst"))
-        (directory / "groundwork.toml").write_text(f"site = '{directory}/site'\n[rate_limit]\n{limits}")
+        (directory / "groundwork.toml").write_text(
+            f"site = '{directory}/site'\n[rate_limit]\n{limits}[runner]\nimage = '{RUNNER}'\n")
+        if not (images / "runner" / "small" / "image.json").is_file():
+            sys.exit(f"The small runner image is not under {images}: run make test, or set GROUNDWORK_TEST_IMAGES.")
+        (directory / "data" / "images").mkdir(parents=True)
+        # Hard links: it is read only.
+        run(["cp", "-al", images / "runner", directory / "data" / "images" / "runner"])
         self.binary = target / "debug" / "groundwork"
         self.env = {"PATH": os.environ["PATH"], "GROUNDWORK_CONFIG": f"{directory}/groundwork.toml",
                     "GROUNDWORK_DATA": f"{directory}/data", "GROUNDWORK_LOG": "info"}
@@ -80,16 +90,31 @@ class Server:
 
     def __enter__(self):
         self.log = open(self.directory / "log", "w")
-        self.process = subprocess.Popen([self.binary, "serve", "--no-worker", "--listen", "127.0.0.1:0"], env=self.env,
+        self.process = subprocess.Popen([self.binary, "serve", "--listen", "127.0.0.1:0"], env=self.env,
                                         stdout=subprocess.PIPE, stderr=self.log, text=True)
         self.url = self.process.stdout.readline().strip().removeprefix("Groundwork is at ")
         if not self.url.startswith("http"):
             sys.exit((self.directory / "log").read_text())
+        self.until("a worker that is ready", lambda: self.call("GET", "/readyz")["ready"])
         return self
 
     def __exit__(self, *_):
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
+
+    def until(self, what, check, limit=60):
+        """Waits for a condition; an answer of 503 is none."""
+        deadline = time.monotonic() + limit
+        while True:
+            try:
+                if check():
+                    return
+            except urllib.error.HTTPError as error:
+                if error.code != 503:
+                    raise
+            if time.monotonic() > deadline:
+                sys.exit(f"In vain waited for {what}:\n" + (self.directory / "log").read_text())
+            time.sleep(0.1)
 
     def call(self, method, path, body=None, **headers):
         request = urllib.request.Request(self.url + path, method=method, data=body and json.dumps(body).encode(),
@@ -112,26 +137,47 @@ def fuzz(place, directory, server, name, document, limit, settings=""):
          "--max-examples", "30", "--no-shrink", "--continue-on-failure", "--request-timeout", "20",
          # The documents cannot say all that the rules say (no machine of such a size, a runtime that is not there), so
          # that a refusal of a request that fits the document is no fault.
-         "--exclude-checks", "positive_data_acceptance", "--warnings", "off",
-         # They say 503 while there is no worker, as here.
-         "--exclude-path", "/readyz", "--exclude-path", "/groundwork/v1/sessions"],
+         "--exclude-checks", "positive_data_acceptance", "--warnings", "off"],
         cwd=directory, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    cases = re.search(r"(\d+) generated", done.stdout)
-    if done.returncode or not cases:
+    summary = re.search(r"^=+ SUMMARY =+$(.*?)^=+ ", done.stdout, re.MULTILINE | re.DOTALL)
+    if done.returncode or not summary:
         print(done.stdout)
         sys.exit(f"schemathesis with {name}: failed")
-    found = re.search(r"Tested: *(\d+)", done.stdout)
-    return f"schemathesis with {name}: {found[1] if found else '?'} operations, {cases[1]} requests, nothing found"
+    return f"schemathesis with {name}:\n" + textwrap.indent(summary[1].strip(), "    ")
 
 
-def with_a_run(server):
-    """Settings that name an environment with a script and its run: chance seldom makes both."""
-    environment = server.call("POST", f"{TREE}/environments", {"name": "fuzzed", "setup": {"script": "true\n"}})
+def named(paths, **parameters):
+    """Settings that name what is there for these paths: chance seldom makes it."""
+    given = ", ".join(f'"path.{name}" = "{value}"' for name, value in parameters.items())
+    return f'[[operations]]\ninclude-path-regex = "{paths}"\nparameters = {{ {given} }}\n'
+
+
+def with_a_run(server, name):
+    """An environment with a script, and a run of it."""
+    environment = server.call("POST", f"{TREE}/environments", {"name": name, "setup": {"script": "true\n"}})
     environment = environment["environment_id"]
-    run_id = server.call("POST", f"{TREE}/environments/{environment}/setup-runs",
-                         **{"Idempotency-Key": "fuzzed"})["setup_run_id"]
-    return (f'[[operations]]\ninclude-path-regex = "/setup-runs"\n'
-            f'parameters = {{ "path.environmentId" = "{environment}", "path.setupRunId" = "{run_id}" }}\n')
+    return environment, server.call("POST", f"{TREE}/environments/{environment}/setup-runs",
+                                    **{"Idempotency-Key": name})["setup_run_id"]
+
+
+def with_a_session(server):
+    """An environment that needs no test, and a session of it that runs."""
+    environment = server.call("POST", f"{TREE}/environments", {"name": "with a session"})["environment_id"]
+    session = server.call("POST", f"{OWN}/sessions", {"environment_id": environment})["session_id"]
+    server.until("a session", lambda: server.call("GET", f"{OWN}/sessions/{session}?wait_seconds=5")["status"] == "running")
+    return environment, session
+
+
+def with_own_things(server, document):
+    """Our document and settings for it: its examples are of an environment that is there, and most calls about runs and
+    sessions are about some that are there. What deletes takes what chance gives it."""
+    environment, session = with_a_session(server)
+    tested, run_id = with_a_run(server, "ours")
+    body = document["paths"][f"{OWN}/sessions"]["post"]["requestBody"]["content"]["application/json"]
+    text = json.dumps(document).replace(body["example"]["environment_id"], environment)
+    return json.loads(text), (
+        named("/setup-runs/.*/(log.txt|egress|timings)$", environment_id=tested, setup_run_id=run_id)
+        + named("/sessions/.*/(samples|exec|stop|resume)$", session_id=session))
 
 
 def own_document(server):
@@ -152,9 +198,12 @@ def main():
             share = seconds // 3 if own else seconds // 2
             lines = [fuzz(place, directory, server, "the reference's document", document, share)]
             runs = dict(document, paths={path: item for path, item in document["paths"].items() if "/setup-runs" in path})
-            lines.append(fuzz(place, directory, server, "the reference's setup runs", runs, share, with_a_run(server)))
+            environment, run_id = with_a_run(server, "theirs")
+            settings = named("/setup-runs", environmentId=environment, setupRunId=run_id)
+            lines.append(fuzz(place, directory, server, "the reference's setup runs", runs, share, settings))
             if own:
-                lines.append(fuzz(place, directory, server, "our own document", own, share))
+                own, settings = with_own_things(server, own)
+                lines.append(fuzz(place, directory, server, "our own document", own, share, settings))
         if '"level":"ERROR"' in (directory / "log").read_text():
             sys.exit("The server logged an error:\n" + "\n".join(
                 line for line in (directory / "log").read_text().splitlines() if '"level":"ERROR"' in line))
