@@ -13,6 +13,8 @@ mod hosts;
 pub mod lines;
 pub mod links;
 pub mod live;
+#[cfg(feature = "ssr")]
+pub mod outside;
 pub mod pages;
 mod shell;
 pub mod text;

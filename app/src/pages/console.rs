@@ -32,6 +32,31 @@ pub fn Console() -> impl IntoView {
     let shortcuts = RwSignal::new(false);
     let may_create = RwSignal::new(false);
     listen_to_keys(shortcuts);
+    let keys = Keys {
+        shortcuts,
+        may_create,
+    };
+    let location = use_location();
+    let at = Signal::derive(move || location.pathname.get());
+    let sidebar = view! {
+        <Transition fallback=|| view! { <Brand /> }>
+            {move || Suspend::new(async move {
+                frame.await.ok().map(|frame| view! { <Sidebar frame at keys /> })
+            })}
+        </Transition>
+    };
+    view! {
+        <Around sidebar=sidebar.into_any()>
+            <Outlet />
+        </Around>
+        <Shortcuts open=shortcuts may_create />
+    }
+    .into_any()
+}
+
+/// The frame's boxes.
+#[component]
+pub(crate) fn Around(sidebar: AnyView, children: Children) -> impl IntoView {
     view! {
         <a class="skip-link" href="#main">
             "Skip to content"
@@ -49,19 +74,13 @@ pub fn Console() -> impl IntoView {
                 <Brand />
             </header>
             <aside id="sidebar" class="sidebar" popover="auto" aria-label="Sidebar">
-                <Transition fallback=|| view! { <Brand /> }>
-                    {move || Suspend::new(async move {
-                        frame.await.ok().map(|frame| view! { <Sidebar frame shortcuts may_create /> })
-                    })}
-                </Transition>
+                {sidebar}
             </aside>
             <main id="main" tabindex="-1">
-                <Outlet />
+                {children()}
             </main>
         </div>
-        <Shortcuts open=shortcuts may_create />
     }
-    .into_any()
 }
 
 #[component]
@@ -74,11 +93,27 @@ fn Brand() -> impl IntoView {
     }
 }
 
+/// What the sidebar and the dialog of shortcuts tell each other.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys {
+    shortcuts: RwSignal<bool>,
+    may_create: RwSignal<bool>,
+}
+
+/// The ways through the console, for who looks from the page `at`; with the button of the shortcuts where there are any.
 #[component]
-fn Sidebar(frame: Frame, shortcuts: RwSignal<bool>, may_create: RwSignal<bool>) -> impl IntoView {
+pub(crate) fn Sidebar(
+    frame: Frame,
+    at: Signal<String>,
+    #[prop(optional)] keys: Option<Keys>,
+) -> impl IntoView {
     let viewer = frame.viewer;
     let may = viewer.may;
-    Effect::new(move |_| may_create.set(may.change));
+    Effect::new(move |_| {
+        if let Some(keys) = keys {
+            keys.may_create.set(may.change);
+        }
+    });
     let admin = may.manage_members || may.manage_api_keys || may.manage_workers || may.read_audit;
     let name = if viewer.display_name.is_empty() {
         viewer.email.clone()
@@ -91,37 +126,42 @@ fn Sidebar(frame: Frame, shortcuts: RwSignal<bool>, may_create: RwSignal<bool>) 
         <Brand />
         <p class="nav-title truncate">{shown(&viewer.organization_name)}</p>
         <nav class="flex flex-col gap-0.5" aria-label="Main">
-            <Item path=links::ENVIRONMENTS icon=Icon::Layers label="Environments" />
-            <Item path=links::SESSIONS icon=Icon::Terminal label="Sessions" />
+            <Item at path=links::ENVIRONMENTS icon=Icon::Layers label="Environments" />
+            <Item at path=links::SESSIONS icon=Icon::Terminal label="Sessions" />
             // A page of the server's own, outside the router's.
-            <a class="nav-item" href=links::API rel="external">
+            <a class="nav-item" href=links::API rel="external" aria-current=current(links::API, at)>
                 <Draw icon=Icon::CodeXml />
                 "API"
             </a>
             {admin.then(|| view! { <p class="nav-title">"Administration"</p> })}
-            {may.manage_members.then(|| view! { <Item path="/members" icon=Icon::Users label="Members" /> })}
-            {may.manage_api_keys.then(|| view! { <Item path="/api-keys" icon=Icon::KeyRound label="API keys" /> })}
-            {may.manage_workers.then(|| view! { <Item path="/workers" icon=Icon::Server label="Workers" /> })}
-            {may.read_audit.then(|| view! { <Item path="/audit" icon=Icon::ScrollText label="Audit log" /> })}
+            {may.manage_members.then(|| view! { <Item at path="/members" icon=Icon::Users label="Members" /> })}
+            {may.manage_api_keys.then(|| view! { <Item at path="/api-keys" icon=Icon::KeyRound label="API keys" /> })}
+            {may.manage_workers.then(|| view! { <Item at path="/workers" icon=Icon::Server label="Workers" /> })}
+            {may.read_audit.then(|| view! { <Item at path="/audit" icon=Icon::ScrollText label="Audit log" /> })}
         </nav>
         <div class="nav-foot">
             <div class="flex items-center justify-between">
                 <ThemeSwitch />
-                <button
-                    type="button"
-                    class="button button-ghost button-icon button-small"
-                    aria-label="Keyboard shortcuts"
-                    title="Keyboard shortcuts"
-                    on:click=move |_| shortcuts.set(true)
-                >
-                    <Draw icon=Icon::Keyboard />
-                </button>
+                {keys
+                    .map(|keys| {
+                        view! {
+                            <button
+                                type="button"
+                                class="button button-ghost button-icon button-small"
+                                aria-label="Keyboard shortcuts"
+                                title="Keyboard shortcuts"
+                                on:click=move |_| keys.shortcuts.set(true)
+                            >
+                                <Draw icon=Icon::Keyboard />
+                            </button>
+                        }
+                    })}
             </div>
             <div class="flex items-center gap-2 border-t border-line pt-3">
                 <a
                     class="nav-item flex-1 min-w-0 h-auto py-1.5"
                     href="/account"
-                    aria-current=current("/account")
+                    aria-current=current("/account", at)
                 >
                     <span class="avatar" aria-hidden="true">
                         {initial}
@@ -150,23 +190,20 @@ fn SignOutButton() -> impl IntoView {
     }
 }
 
-fn current(path: &'static str) -> impl Fn() -> Option<&'static str> {
-    let location = use_location();
+fn current(path: &'static str, at: Signal<String>) -> impl Fn() -> Option<&'static str> {
     move || {
-        location
-            .pathname
-            .with(|at| {
-                at.strip_prefix(path)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            })
-            .then_some("page")
+        at.with(|at| {
+            at.strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+        .then_some("page")
     }
 }
 
 #[component]
-fn Item(path: &'static str, icon: Icon, label: &'static str) -> impl IntoView {
+fn Item(at: Signal<String>, path: &'static str, icon: Icon, label: &'static str) -> impl IntoView {
     view! {
-        <a class="nav-item" href=path aria-current=current(path)>
+        <a class="nav-item" href=path aria-current=current(path, at)>
             <Draw icon />
             {label}
         </a>

@@ -3,7 +3,7 @@
 mod account;
 mod admin;
 mod audit;
-mod console;
+pub(crate) mod console;
 mod create;
 mod delete;
 mod environment;

@@ -1,8 +1,13 @@
 //! The API reference as a page for people (`/api`): written by the server from the same descriptions as the document,
-//! readable without scripting, with cURL for the reader's own host and environment.
+//! readable without scripting, with cURL for the reader's own host and environment. The frame around it is the console's.
 
 use std::fmt::Write;
 
+use app::{
+    api::signing::Frame,
+    outside::{Outside, outside},
+    theme::Theme,
+};
 use axum::{
     Extension,
     extract::State,
@@ -63,16 +68,29 @@ pub async fn page(
     let theme = headers
         .get(header::COOKIE)
         .and_then(|value| value.to_str().ok())
-        .map_or_else(Default::default, app::theme::Theme::from_cookies);
+        .map_or_else(Default::default, Theme::from_cookies);
+    let frame = Frame {
+        viewer: state.control.viewer(&ctx).await?,
+        now_micros: state.control.clock().now().micros(),
+    };
     let reader = Reader {
         host: host.trim_end_matches('/'),
         environments: &found.environments,
         chosen,
         query: query.text("query").unwrap_or_default(),
     };
-    let html = render(&reader, &nonce, theme.attribute());
+    let policy = security::page_policy(&nonce);
+    let page = Outside {
+        title: "API",
+        path: app::links::API,
+        nonce,
+        style: include_str!("page.css"),
+        script: include_str!("page.js"),
+        main: content(&reader),
+    };
+    let html = outside(state.leptos.clone(), frame, theme, page);
     let mut response = Html(html).into_response();
-    if let Ok(policy) = HeaderValue::from_str(&security::page_policy(&nonce)) {
+    if let Ok(policy) = HeaderValue::from_str(&policy) {
         response
             .headers_mut()
             .insert(header::CONTENT_SECURITY_POLICY, policy);
@@ -113,48 +131,41 @@ fn prose(text: &str) -> String {
     html
 }
 
-fn render(reader: &Reader<'_>, nonce: &str, theme: Option<&str>) -> String {
+/// What stands in the frame.
+fn content(reader: &Reader<'_>) -> String {
     let needle = reader.query.trim().to_lowercase();
     let shown: Vec<&Describe> = descriptions()
         .iter()
         .filter(|call| needle.is_empty() || words(call).contains(&needle))
         .collect();
-    let theme = theme.map_or(String::new(), |theme| format!(" data-theme=\"{theme}\""));
-    let mut html = format!(
-        "<!DOCTYPE html><html lang=\"en\"{theme}><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
-         <title>API · Groundwork</title><link rel=\"icon\" href=\"/favicon.svg\" type=\"image/svg+xml\">\
-         <style nonce=\"{nonce}\">{}</style></head><body><a class=\"skip\" href=\"#calls\">Skip to the calls</a>\
-         <header><a class=\"brand\" href=\"/environments\">← Groundwork</a><nav aria-label=\"Groups\">",
-        include_str!("page.css"),
+    let mut html = String::from(
+        "<header class=\"page-head\"><div class=\"min-w-0\"><h1 class=\"page-title\">API</h1><p class=\"page-sub\">Every call, \
+         from the same description as <a class=\"link\" href=\"/openapi.json\">openapi.json</a>. Send a key with each: <a \
+         class=\"link\" href=\"/account#keys\">make one</a>, then <code>export GROUNDWORK_API_KEY=rma_…</code> and paste what \
+         stands below.</p></div></header>",
     );
+    html.push_str(&choices(reader));
     let groups: Vec<Group> = Group::ALL
         .into_iter()
         .filter(|group| shown.iter().any(|call| call.group == *group))
         .collect();
-    for group in &groups {
-        let _ = write!(
-            html,
-            "<a href=\"#{}\">{}</a>",
-            anchor(group.name()),
-            group.name()
-        );
+    if groups.len() > 1 {
+        html.push_str("<nav class=\"groups\" aria-label=\"Groups of calls\">");
+        for group in &groups {
+            let (anchor, name) = (anchor(group.name()), group.name());
+            let _ = write!(html, "<a class=\"link\" href=\"#{anchor}\">{name}</a>");
+        }
+        html.push_str("</nav>");
     }
-    html.push_str("</nav></header><main><h1>API</h1>");
-    html.push_str(
-        "<p class=\"lead\">Every call, from the same description as <a href=\"/openapi.json\">openapi.json</a>. \
-         Send a key with each: <a href=\"/account#keys\">make one</a>, then <code>export GROUNDWORK_API_KEY=rma_…</code> \
-         and paste what stands below.</p>",
+    let hidden = if shown.is_empty() { "" } else { " hidden" };
+    let _ = write!(
+        html,
+        "<p class=\"nothing\"{hidden}>No call matches. <a class=\"link\" href=\"/api\">Show all</a></p>"
     );
-    html.push_str(&choices(reader));
-    html.push_str("<div id=\"calls\" tabindex=\"-1\">");
-    if shown.is_empty() {
-        html.push_str("<p>No call matches. <a href=\"/api\">Show all</a></p>");
-    }
     for group in groups {
         let _ = write!(
             html,
-            "<section aria-labelledby=\"{0}\"><h2 id=\"{0}\">{1}</h2><p class=\"muted\">{2}</p>",
+            "<section class=\"group\" aria-labelledby=\"{0}\"><h2 id=\"{0}\">{1}</h2><p class=\"muted\">{2}</p>",
             anchor(group.name()),
             group.name(),
             escape(group.text())
@@ -164,11 +175,6 @@ fn render(reader: &Reader<'_>, nonce: &str, theme: Option<&str>) -> String {
         }
         html.push_str("</section>");
     }
-    let _ = write!(
-        html,
-        "</div></main><script nonce=\"{nonce}\">{}</script></body></html>",
-        include_str!("page.js")
-    );
     html
 }
 
@@ -187,12 +193,15 @@ fn words(call: &Describe) -> String {
 
 fn choices(reader: &Reader<'_>) -> String {
     let mut html = format!(
-        "<form method=\"get\" action=\"/api\" class=\"choose\"><label>Search<input type=\"search\" name=\"query\" id=\"search\" \
-         value=\"{}\" placeholder=\"cancel, log, members …\"></label>",
+        "<form method=\"get\" action=\"/api\" class=\"choose\" role=\"search\"><label class=\"field\"><span \
+         class=\"field-label\">Search</span><input type=\"search\" class=\"input\" name=\"query\" id=\"search\" value=\"{}\" \
+         placeholder=\"cancel, log, members …\"></label>",
         escape(reader.query)
     );
     if !reader.environments.is_empty() {
-        html.push_str("<label>Environment in the examples<select name=\"environment_id\">");
+        html.push_str("<label class=\"field\"><span class=\"field-label\">Environment in the examples</span><select class=\"input\" \
+             name=\"environment_id\">",
+        );
         for environment in reader.environments {
             let selected = reader
                 .chosen
@@ -202,12 +211,12 @@ fn choices(reader: &Reader<'_>) -> String {
                 "<option value=\"{}\"{}>{}</option>",
                 environment.environment_id,
                 if selected { " selected" } else { "" },
-                escape(&environment.name)
+                escape(&app::text::shown(&environment.name))
             );
         }
         html.push_str("</select></label>");
     }
-    html.push_str("<button type=\"submit\">Show</button></form>");
+    html.push_str("<button type=\"submit\" class=\"button\">Show</button></form>");
     html
 }
 
@@ -232,7 +241,7 @@ fn one(call: &Describe, reader: &Reader<'_>) -> String {
     let curl = escape(&curl(call, reader));
     let _ = write!(
         html,
-        "<h3>cURL</h3><div class=\"copyable\"><button type=\"button\" class=\"copy\" hidden aria-label=\"Copy the cURL of \
+        "<h3>cURL</h3><div class=\"copyable\"><button type=\"button\" class=\"button button-small copy\" hidden aria-label=\"Copy the cURL of \
          {}\">Copy</button><pre tabindex=\"0\">{curl}</pre></div>",
         escape(call.summary)
     );
