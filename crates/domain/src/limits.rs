@@ -56,6 +56,12 @@ pub const SECRETS_MAX: usize = 100;
 pub const SECRET_MIN_CHARS: usize = 8;
 /// Mounts of an environment.
 pub const MOUNTS_MAX: usize = 32;
+/// Bytes of a mount's path (ours).
+pub const MOUNT_PATH_MAX: usize = 1_024;
+/// Characters of a volume's name (ours).
+pub const VOLUME_NAME_MAX: usize = 63;
+/// Bytes of a file that is fetched for a mount.
+pub const MOUNT_FILE_MAX: u64 = 256 << 20;
 /// Default idle stop, seconds.
 pub const IDLE_STOP_DEFAULT: u32 = 1_800;
 /// Least idle stop, seconds.

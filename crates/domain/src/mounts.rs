@@ -75,11 +75,8 @@ pub(crate) fn read(
         let (Some(source), Some(mount_path)) = (source, mount_path) else {
             continue;
         };
-        if mounts.iter().any(|other| other.mount_path == mount_path) {
-            issues.add(
-                object.path_of("mount_path"),
-                "Another mount has this path already.",
-            );
+        if let Some(problem) = collision(&mounts, &mount_path) {
+            issues.add(object.path_of("mount_path"), problem);
         }
         mounts.push(Mount {
             source: source.to_owned(),
@@ -87,6 +84,49 @@ pub(crate) fn read(
         });
     }
     Some(mounts)
+}
+
+/// Why a volume cannot have this name; `None` when it can.
+pub fn volume_name_problem(name: &str) -> Option<&'static str> {
+    let letter = |c: char| c.is_ascii_alphanumeric();
+    let good = (1..=limits::VOLUME_NAME_MAX).contains(&name.len())
+        && name.starts_with(letter)
+        && name
+            .chars()
+            .all(|c| letter(c) || matches!(c, '-' | '_' | '.'));
+    (!good).then_some(
+        "use at most 63 letters, digits, \"-\", \"_\" and \".\", beginning with a letter or digit",
+    )
+}
+
+/// A source as logs and messages show it: an address without its query, which may hold a token, and without a fragment.
+pub fn shown_source(source: &str) -> String {
+    match source.find(['?', '#']) {
+        Some(end) if source.starts_with("https://") => format!("{}?…", &source[..end]),
+        _ => source.to_owned(),
+    }
+}
+
+/// What is wrong with putting something at `path` beside these. One mount within another would need a place inside a
+/// volume, which may be read-only, and would write into one that is not.
+fn collision(mounts: &[Mount], path: &str) -> Option<String> {
+    let within = |inner: &str, outer: &str| {
+        inner
+            .strip_prefix(outer)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    mounts.iter().find_map(|other| {
+        let other = other.mount_path.as_str();
+        if other == path {
+            Some("Another mount has this path already.".to_owned())
+        } else if within(path, other) || within(other, path) {
+            Some(format!(
+                "One mount cannot lie within another: {other} is a mount too. Choose a path beside it."
+            ))
+        } else {
+            None
+        }
+    })
 }
 
 /// The path without repeated slashes, `.` parts and a final slash.
@@ -102,6 +142,12 @@ fn normalise_path(text: &str) -> Result<String, String> {
         .filter(|part| !part.is_empty() && *part != ".")
         .collect();
     let path = format!("/{}", parts.join("/"));
+    if path.len() > limits::MOUNT_PATH_MAX || parts.iter().any(|part| part.len() > 255) {
+        return Err(format!(
+            "At most {} bytes, and 255 for each name in it.",
+            limits::MOUNT_PATH_MAX
+        ));
+    }
     if text.starts_with('/') && ROOTS.iter().any(|root| path.starts_with(root)) {
         Ok(path)
     } else {

@@ -86,12 +86,62 @@ fn mounts_are_checked_and_their_paths_normalised() {
             word,
         );
     }
+    let long = format!("/mnt/{}", "a".repeat(256));
+    refused(
+        &rich(),
+        mount("volume:data", &long),
+        "mounts[0].mount_path",
+        "255",
+    );
+    for (first, second, word) in [
+        ("/mnt/a", "/mnt//a/", "already"),
+        ("/mnt/a", "/mnt/a/b", "/mnt/a is a mount too"),
+        ("/workspace/a/b/c", "/workspace/a", "beside"),
+    ] {
+        let both = json!({"mounts": [
+            {"source": "volume:data", "mount_path": first},
+            {"source": "volume:data", "mount_path": second},
+        ]});
+        refused(&rich(), both, "mounts[1].mount_path", word);
+    }
+    let beside = json!({"mounts": [
+        {"source": "volume:data", "mount_path": "/mnt/a"},
+        {"source": "volume:data", "mount_path": "/mnt/ab"},
+    ]});
+    assert_eq!(definition(beside).mounts.len(), 2);
     let made = definition(mount("volume:data", "/mnt//a/./b/"));
     assert_eq!(made.mounts[0].mount_path, "/mnt/a/b");
     assert_eq!(
         definition(mount("volume:data", "/mnt/..a")).mounts[0].mount_path,
         "/mnt/..a"
     );
+}
+
+#[test]
+fn a_volume_has_a_plain_name() {
+    let longest = "a".repeat(63);
+    for name in ["data", "Data-2", "0", "team.models_v1", &longest] {
+        assert_eq!(domain::mounts::volume_name_problem(name), None, "{name}");
+    }
+    let longer = "a".repeat(64);
+    for name in ["", ".", "..", "-a", "a/b", "a b", "a,b", "é", &longer] {
+        assert!(
+            domain::mounts::volume_name_problem(name).is_some(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_source_is_shown_without_what_may_be_a_token() {
+    for (source, shown) in [
+        ("volume:data", "volume:data"),
+        ("https://example.com/a.bin", "https://example.com/a.bin"),
+        ("https://example.com/a?sig=abc", "https://example.com/a?…"),
+        ("https://example.com?sig=abc#x", "https://example.com?…"),
+    ] {
+        assert_eq!(domain::mounts::shown_source(source), shown);
+    }
 }
 
 #[test]

@@ -17,13 +17,14 @@ use nix::{
 
 use crate::{
     egress::{EgressConfig, Network},
-    oci::OciConfig,
+    oci::{OciConfig, Volume},
     runtime::{Check, CheckState, RuntimeError},
     shim::{
         self,
         cgroup::Kind,
         disk,
         idmap::{Mapping, Slot},
+        mounts::{self, Mounted},
         overlay::Root,
     },
 };
@@ -107,6 +108,12 @@ pub fn checks(config: &OciConfig) -> Vec<Check> {
         runtime(config),
         "Install it (Debian: `apt-get install crun`), or set another one in the configuration.",
     ));
+    checks.extend(
+        config
+            .volumes
+            .iter()
+            .map(|volume| volume_check(config, volume)),
+    );
     checks.push(room(config));
     checks.push(minor("name resolution", resolver(), "Name a DNS server in /etc/resolv.conf: sandboxes reach allowed hosts by this machine's resolver."));
     checks.push(minor(
@@ -115,6 +122,28 @@ pub fn checks(config: &OciConfig) -> Vec<Check> {
         "Set the clock, for example with systemd-timesyncd: certificates are judged by it.",
     ));
     checks
+}
+
+/// Whether sandboxes can be given a volume.
+fn volume_check(config: &OciConfig, volume: &Volume) -> Check {
+    let tried = volume.usable().and_then(|()| {
+        let mounted = Mounted {
+            source: volume.directory.clone(),
+            target: String::new(),
+            file: false,
+            writable: volume.writable,
+            shown: String::new(),
+        };
+        Mapping::new(config.base_uid)
+            .and_then(|plain| mounts::clone_of(&mounted, &plain, config.base_uid))
+            .map(|_| format!("{} can be mounted", volume.directory.display()))
+            .map_err(|error| format!("{} cannot be mounted ({error})", volume.directory.display()))
+    });
+    vital(
+        &format!("volume {}", volume.name),
+        tried,
+        "Put it on a file system that supports id-mapped mounts (ext4, xfs, btrfs; not NFS, and no overlay), or take it out of the configuration.",
+    )
 }
 
 fn network(config: &OciConfig) -> EgressConfig {

@@ -3,6 +3,7 @@
 pub mod doctor;
 pub mod driver;
 pub mod egress;
+pub mod fetch;
 pub mod images;
 pub mod logs;
 pub mod oci;

@@ -7,7 +7,6 @@ use bytes::Bytes;
 pub use domain::run_records::EgressOutcome;
 use domain::{
     ids::SandboxId,
-    mounts::Mount,
     network_policy::NetworkPolicy,
     process::{Command, CommandEnd, Input, Output, Sample},
     secrets::SecretVars,
@@ -18,6 +17,8 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::mpsc,
 };
+
+use crate::fetch::FetchedFile;
 
 /// What a sandbox is made from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,12 +45,45 @@ pub struct SandboxSpec {
     /// Docker inside.
     pub privileged: bool,
     /// Volumes and files.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<SandboxMount>,
     /// The sandbox's whole life; `None`: unbounded.
     pub life: Option<Duration>,
     /// A session's sandbox: its disk outlives it, also a crash of its worker, until [`Runtime::destroy`]; `prepare` with
     /// the same id takes that disk up again.
     pub keep_disk: bool,
+}
+
+/// Something of the machine that appears in the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxMount {
+    /// What.
+    pub source: MountSource,
+    /// Where: absolute, under `/workspace/` or `/mnt/`, without `..`.
+    pub path: String,
+}
+
+/// What is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MountSource {
+    /// A volume that the machine's configuration declares, by name.
+    Volume(String),
+    /// A file that was fetched for this sandbox.
+    File {
+        /// Where it lies on the machine; needed until [`Runtime::prepare`] has returned.
+        at: PathBuf,
+        /// Where it is from, as messages name it.
+        from: String,
+    },
+}
+
+impl MountSource {
+    /// As messages name it.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Volume(name) => format!("volume:{name}"),
+            Self::File { from, .. } => from.clone(),
+        }
+    }
 }
 
 /// A setup script to run.
@@ -215,6 +249,9 @@ pub enum RuntimeError {
     /// Something asked for cannot be given safely on this machine; a sentence safe to show.
     #[error("{0}")]
     Unsupported(String),
+    /// A mount cannot be given as the environment wants it; a sentence safe to show that names the source.
+    #[error("{0}")]
+    Mount(String),
     /// Nothing inside listens on this port.
     #[error("nothing listens on port {0}")]
     Refused(u16),
@@ -281,6 +318,13 @@ pub trait Runtime: Send + Sync {
     async fn check(&self) -> Vec<Check>;
     /// Digest of a runner image, if it is on the machine.
     async fn runner_image_digest(&self, reference: &str) -> Result<Option<String>, RuntimeError>;
+    /// Fetches a file that an environment mounts, for the [`MountSource::File`] of a sandbox. Dropping the future ends it.
+    async fn fetch(&self, source: &str) -> Result<FetchedFile, RuntimeError> {
+        Err(RuntimeError::Mount(format!(
+            "Files cannot be mounted here, so {} cannot be fetched.",
+            domain::mounts::shown_source(source)
+        )))
+    }
     /// Makes the sandbox and starts its init; network is ready when this returns.
     async fn prepare(&self, spec: &SandboxSpec) -> Result<(), RuntimeError>;
     /// Runs a setup script, sending what happens to `events` in order. A full channel makes the script wait. Ends when

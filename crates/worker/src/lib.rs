@@ -10,6 +10,7 @@ mod agent;
 mod calls;
 mod layers;
 mod log;
+mod mounts;
 mod outcome;
 mod redaction;
 mod run;

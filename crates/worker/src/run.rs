@@ -17,6 +17,7 @@ use crate::{
     agent::Shared,
     calls::{Caller, Gone},
     log::RunLog,
+    mounts::{self, Gathered},
     outcome,
     wish::{Wish, WishSender, Wishes},
 };
@@ -227,8 +228,31 @@ impl Run {
         }
     }
 
+    /// Fetches the files that the environment mounts, and says so in the log.
+    async fn gather(&mut self) -> Result<Gathered, Ending> {
+        let mut wishes = self.wishes.clone();
+        let gathered = tokio::select! {
+            gathered = mounts::gather(
+                &*self.shared.runtime,
+                &*self.shared.time,
+                &self.plan.mounts,
+            ) => gathered,
+            () = wishes.stop() => {
+                self.stopped()?;
+                return Err(Ending::Gone);
+            }
+        };
+        let gathered = gathered.map_err(|error| self.not_made(&error))?;
+        for note in &gathered.notes {
+            self.log.note(note).await?;
+        }
+        Ok(gathered)
+    }
+
     /// Makes the sandbox.
     async fn provision(&mut self) -> Result<(), Ending> {
+        // The files are needed until the sandbox has them.
+        let gathered = self.gather().await?;
         let plan = &self.plan;
         let spec = SandboxSpec {
             id: self.sandbox,
@@ -241,7 +265,7 @@ impl Run {
             secrets: plan.secrets.clone(),
             network_policy: plan.network_policy.clone(),
             privileged: plan.privileged,
-            mounts: plan.mounts.clone(),
+            mounts: gathered.mounts.clone(),
             life: (plan.sandbox_timeout_seconds > 0)
                 .then(|| Duration::from_secs(plan.sandbox_timeout_seconds.into())),
             keep_disk: false,
@@ -281,21 +305,29 @@ impl Run {
             Ok(Err(error)) => error,
             Err(broken) => RuntimeError::Other(broken.to_string()),
         };
+        Err(self.not_made(&error))
+    }
+
+    /// How the run ends without a sandbox.
+    fn not_made(&self, error: &RuntimeError) -> Ending {
         tracing::warn!(%error, run = %self.held.setup_run_id, "a sandbox could not be made");
-        let refused = |message: String| {
-            Err(self.not_provided(FailureCode::SandboxCapacityUnavailable, message))
-        };
+        let refused =
+            |message: String| self.not_provided(FailureCode::SandboxCapacityUnavailable, message);
         match error {
             RuntimeError::Capacity(why) => refused(format!("No sandbox could be started: {why}.")),
             RuntimeError::NoImage(_) => refused(outcome::sentence(&error.to_string())),
-            RuntimeError::Unsupported(why) => refused(outcome::sentence(&why)),
+            RuntimeError::Unsupported(why) => refused(outcome::sentence(why)),
+            // The environment is to be mended, not the machine.
+            RuntimeError::Mount(why) => {
+                self.not_provided(FailureCode::EnvironmentSetupFailed, outcome::sentence(why))
+            }
             RuntimeError::Lost(_)
             | RuntimeError::Refused(_)
             | RuntimeError::Save { .. }
-            | RuntimeError::Other(_) => Err(Ending::GiveBack(fault(
+            | RuntimeError::Other(_) => Ending::GiveBack(fault(
                 "provision_failed",
                 "The sandbox could not be started.",
-            ))),
+            )),
         }
     }
 

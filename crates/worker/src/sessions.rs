@@ -9,13 +9,14 @@ use std::{
 use async_trait::async_trait;
 use domain::{
     ids::SandboxId,
+    mounts::Mount,
     process::{Command, CommandEnd, Input, Output, Sample},
 };
 use execution::runtime::{Runtime, RuntimeError, SandboxSpec};
 use tokio::sync::mpsc;
 use wire::session_host::{HostError, Presence, SessionHost, SessionPlan, Tunnel};
 
-use crate::time::Time;
+use crate::{mounts, time::Time};
 
 /// How a worker keeps sessions.
 #[derive(Debug, Clone)]
@@ -109,13 +110,18 @@ impl Shared {
         self.started.lock().await.retain(|known| *known != id);
     }
 
-    async fn start(&self, spec: &SandboxSpec) -> Result<(), HostError> {
+    async fn start(&self, mut spec: SandboxSpec, mounted: &[Mount]) -> Result<(), HostError> {
         let turn = self.turn(spec.id);
         let _turn = turn.lock().await;
+        // Before it takes a place: files may take a while. They are needed until the sandbox has them.
+        let gathered = mounts::gather(&*self.runtime, &*self.time, mounted)
+            .await
+            .map_err(host_error)?;
+        spec.mounts.clone_from(&gathered.mounts);
         self.take_place(spec.id).await?;
         let timeout = self.config.provision_timeout;
         let made = tokio::select! {
-            made = self.runtime.prepare(spec) => made.map_err(host_error),
+            made = self.runtime.prepare(&spec) => made.map_err(host_error),
             () = self.time.sleep(timeout) => Err(HostError::Other(format!(
                 "the sandbox was not ready within {} seconds",
                 timeout.as_secs()
@@ -133,6 +139,7 @@ impl Shared {
     }
 }
 
+/// What the plan says, but for its mounts.
 fn spec(plan: SessionPlan) -> SandboxSpec {
     let life = Duration::from_secs(plan.sandbox_timeout_seconds.into());
     SandboxSpec {
@@ -146,7 +153,7 @@ fn spec(plan: SessionPlan) -> SandboxSpec {
         secrets: plan.secrets,
         network_policy: plan.network_policy,
         privileged: plan.privileged,
-        mounts: plan.mounts,
+        mounts: Vec::new(),
         life: (!life.is_zero()).then_some(life),
         keep_disk: true,
     }
@@ -158,7 +165,7 @@ fn host_error(error: RuntimeError) -> HostError {
         RuntimeError::NoImage(what) => HostError::NoImage(format!(
             "the image {what}, which this session was made from, is not on this machine any more; test the environment again and start a new session"
         )),
-        RuntimeError::Unsupported(why) => HostError::Unsupported(why),
+        RuntimeError::Unsupported(why) | RuntimeError::Mount(why) => HostError::Unsupported(why),
         RuntimeError::Refused(port) => HostError::Refused(port),
         RuntimeError::Lost(why) => HostError::Gone(why),
         RuntimeError::Save { .. } | RuntimeError::Other(_) => HostError::Other(error.to_string()),
@@ -172,9 +179,10 @@ impl SessionHost for Sessions {
     }
 
     async fn start(&self, plan: SessionPlan) -> Result<(), HostError> {
-        let (shared, spec) = (Arc::clone(&self.0), spec(plan));
+        let (shared, mounted) = (Arc::clone(&self.0), plan.mounts.clone());
+        let spec = spec(plan);
         // On its own task: a caller that goes away must not leave half a sandbox.
-        tokio::spawn(async move { shared.start(&spec).await })
+        tokio::spawn(async move { shared.start(spec, &mounted).await })
             .await
             .map_err(|error| HostError::Other(error.to_string()))?
     }

@@ -10,16 +10,20 @@ use async_trait::async_trait;
 use common::{Worker, config, plan, scripted};
 use domain::{
     ids::SandboxId,
+    mounts::Mount,
     process::{Command, CommandEnd, Input, Output, Sample},
     setup_run::{FailureCode, Phase},
 };
-use execution::runtime::{
-    Check, Event, Leftover, Runtime, RuntimeError, SandboxSpec, SavedLayer, ScriptEnd, ScriptSpec,
-    Tunnel,
+use execution::{
+    fetch::FetchedFile,
+    runtime::{
+        Check, Event, Leftover, MountSource, Runtime, RuntimeError, SandboxMount, SandboxSpec,
+        SavedLayer, ScriptEnd, ScriptSpec, Tunnel,
+    },
 };
 use testkit::{Scenario, ScriptedRuntime};
 use tokio::sync::mpsc;
-use wire::worker::RunResult;
+use wire::worker::{Plan, RunResult};
 
 /// A runtime that misbehaves in one way.
 struct Odd {
@@ -32,6 +36,8 @@ enum Way {
     Slow(Duration),
     /// Running a script panics.
     Panics,
+    /// A file to mount comes, or the runtime says why not; `None`: neither.
+    Fetches(Option<Result<u64, RuntimeError>>),
 }
 
 #[async_trait]
@@ -44,6 +50,15 @@ impl Runtime for Odd {
     }
     async fn runner_image_digest(&self, reference: &str) -> Result<Option<String>, RuntimeError> {
         self.inner.runner_image_digest(reference).await
+    }
+    async fn fetch(&self, source: &str) -> Result<FetchedFile, RuntimeError> {
+        match &self.way {
+            Way::Fetches(Some(come)) => come
+                .clone()
+                .map(|size| FetchedFile::borrowed("/fetched/1".into(), size, "ab12".into())),
+            Way::Fetches(None) => std::future::pending().await,
+            _ => self.inner.fetch(source).await,
+        }
     }
     async fn prepare(&self, spec: &SandboxSpec) -> Result<(), RuntimeError> {
         if let Way::Slow(time) = self.way {
@@ -152,4 +167,98 @@ async fn a_panic_while_driving_releases_compute_and_gives_the_run_back() {
         .await;
     assert_eq!(worker.gateway.state().given_back[0].reason, "worker_fault");
     assert_eq!(worker.runtime.living(), 0);
+}
+
+/// A plan with a volume and a file.
+fn mounting() -> Plan {
+    let mount = |source: &str, path: &str| Mount {
+        source: source.to_owned(),
+        mount_path: path.to_owned(),
+    };
+    Plan {
+        mounts: vec![
+            mount("volume:data", "/workspace/data"),
+            mount("https://example.com/a?sig=token", "/mnt/a"),
+        ],
+        ..plan("true\n")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_fetched_before_the_sandbox_is_made_and_the_log_says_so() {
+    let worker = odd(Way::Fetches(Some(Ok(7))));
+    let run = worker.gateway.admit(mounting());
+    let outcome = worker.outcome(run).await;
+    assert_eq!(outcome.result, RunResult::Succeeded);
+    let texts = worker.gateway.texts(run);
+    let fetched = texts
+        .iter()
+        .position(|text| text.starts_with("Fetched "))
+        .unwrap();
+    assert_eq!(
+        texts[fetched],
+        "Fetched https://example.com/a?… for /mnt/a: 7 bytes, sha256 ab12."
+    );
+    assert!(texts.iter().all(|text| !text.contains("token")));
+    let mounts = worker.runtime.specs()[0].mounts.clone();
+    let mounted = |source, path: &str| SandboxMount {
+        source,
+        path: path.to_owned(),
+    };
+    assert_eq!(
+        mounts,
+        [
+            mounted(MountSource::Volume("data".into()), "/workspace/data"),
+            mounted(
+                MountSource::File {
+                    at: "/fetched/1".into(),
+                    from: "https://example.com/a?…".into(),
+                },
+                "/mnt/a"
+            ),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_does_not_come_fails_the_run_before_a_sandbox_is_made() {
+    let refused = RuntimeError::Mount("The file x could not be fetched: it is gone.".into());
+    for (come, code, message) in [
+        (
+            Some(Err(refused)),
+            FailureCode::EnvironmentSetupFailed,
+            "The file x could not be fetched: it is gone.",
+        ),
+        (
+            None,
+            FailureCode::EnvironmentSetupFailed,
+            "The files that the environment mounts could not be fetched within 90 seconds. Mount fewer or smaller ones, or fetch them in the setup script.",
+        ),
+        (
+            Some(Err(RuntimeError::Capacity("the disk is full".into()))),
+            FailureCode::SandboxCapacityUnavailable,
+            "No sandbox could be started: the disk is full.",
+        ),
+    ] {
+        let worker = odd(Way::Fetches(come));
+        let run = worker.gateway.admit(mounting());
+        let outcome = worker.outcome(run).await;
+        assert_eq!(outcome.message, message);
+        assert_eq!(outcome.failure_code, Some(code));
+        assert_eq!(outcome.phase, Phase::Provision);
+        assert!(!worker.runtime.calls().contains(&"prepare".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_while_a_file_is_fetched_waits_for_nothing() {
+    let worker = odd(Way::Fetches(None));
+    let run = worker.gateway.admit(mounting());
+    worker
+        .until("it is claimed", |s| s.calls.contains(&"claim".to_owned()))
+        .await;
+    worker.gateway.cancel(run);
+    let outcome = worker.outcome(run).await;
+    assert_eq!(outcome.result, RunResult::Cancelled);
+    assert!(!worker.runtime.calls().contains(&"prepare".to_owned()));
 }

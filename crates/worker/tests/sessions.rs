@@ -147,7 +147,7 @@ async fn running_sessions_take_places_and_give_them_back() {
 #[tokio::test(start_paused = true)]
 async fn what_a_runtime_refuses_is_told_in_words_for_people() {
     type Expected = fn(&HostError) -> bool;
-    let cases: [(RuntimeError, Expected); 6] = [
+    let cases: [(RuntimeError, Expected); 7] = [
         (
             RuntimeError::Capacity("full".into()),
             |e| matches!(e, HostError::Capacity(t) if t == "full"),
@@ -159,6 +159,10 @@ async fn what_a_runtime_refuses_is_told_in_words_for_people() {
         (
             RuntimeError::Unsupported("No.".into()),
             |e| matches!(e, HostError::Unsupported(t) if t == "No."),
+        ),
+        (
+            RuntimeError::Mount("/mnt/a is a link.".into()),
+            |e| matches!(e, HostError::Unsupported(t) if t == "/mnt/a is a link."),
         ),
         (
             RuntimeError::Lost("gone".into()),

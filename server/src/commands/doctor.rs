@@ -5,11 +5,17 @@ use std::process::ExitCode;
 use execution::runtime::{CheckState, Runtime};
 
 use super::say;
-use crate::{cli::DoctorArgs, config::Settings, datadir::DataDir, fatal::Fatal};
+use crate::{
+    cli::DoctorArgs,
+    config::{Settings, volumes},
+    datadir::DataDir,
+    fatal::Fatal,
+};
 
 /// Checks the machine, or lists leftovers; exit code 1 when something is wrong or left.
 pub async fn run(args: DoctorArgs) -> Result<ExitCode, Fatal> {
-    let settings = Settings::for_places(&args.places)?;
+    let mut settings = Settings::for_places(&args.places)?;
+    volumes::check(&mut settings)?;
     let dir = DataDir::open(&settings.data)?;
     let runtime = super::worker::runtime(&settings, &dir)?;
     if args.leftovers {

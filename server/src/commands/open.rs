@@ -80,8 +80,11 @@ impl Opened {
 
 /// What this deployment offers.
 fn catalog(settings: &Settings) -> Catalog {
-    // Every policy is enforced by the egress gateway of the runtime, so hosts can be opened.
-    Catalog::default_runs(settings.runner_image.clone(), settings.machine).with_egress()
+    // Every policy is enforced by the egress gateway of the runtime, so hosts can be opened; and files can be mounted
+    // without any volume.
+    Catalog::default_runs(settings.runner_image.clone(), settings.machine)
+        .with_egress()
+        .with_mounts(settings.volumes.iter().map(|volume| &volume.name))
 }
 
 /// The database as the storage layer wants it. A path may hold characters that mean something in a URL.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{open::Opened, say, worker::Worker};
 use crate::{
     cli::ServeArgs,
-    config::{FirstAdmin, Settings, site_from_build_tool},
+    config::{FirstAdmin, Settings, site_from_build_tool, volumes},
     datadir::DataDir,
     fatal::Fatal,
     http::{AppState, router},
@@ -31,8 +31,9 @@ const WORKER_ENDS_WITHIN: Duration = Duration::from_secs(15);
 
 /// Runs until it is told to stop.
 pub async fn run(args: ServeArgs) -> Result<ExitCode, Fatal> {
-    let settings = Settings::for_serve(&args)?;
+    let mut settings = Settings::for_serve(&args)?;
     telemetry::start(&settings.log)?;
+    volumes::check(&mut settings)?;
     let first_admin = FirstAdmin::from_env()?;
     let site = site(&settings)?;
     // From now on a signal ends it in order, however far it came.

@@ -37,6 +37,7 @@ pub fn runtime(settings: &Settings, dir: &DataDir) -> Result<OciRuntime, Fatal> 
     config.host = settings.sandbox.clone();
     config.opened.clone_from(&settings.open_networks);
     config.own_addresses.clone_from(&settings.own_addresses);
+    config.volumes.clone_from(&settings.volumes);
     OciRuntime::new(config).map_err(|e| {
         Fatal::new(format!(
             "The sandboxes' directory in {} cannot be made ({e}); mend that, or start with --no-worker.",

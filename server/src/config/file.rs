@@ -46,6 +46,19 @@ pub struct File {
     pub compute: Compute,
     /// `[sandbox]`
     pub sandbox: Sandbox,
+    /// `[volumes.NAME]`
+    pub volumes: BTreeMap<String, Volume>,
+}
+
+/// `[volumes.NAME]`: a directory of the machine that environments can mount.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    /// Which.
+    pub directory: PathBuf,
+    /// Whether sandboxes may change it.
+    #[serde(default)]
+    pub writable: bool,
 }
 
 /// `[sandbox]`: what of the operator's settings every sandbox gets.

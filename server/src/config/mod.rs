@@ -3,6 +3,7 @@
 
 pub mod client;
 mod file;
+pub mod volumes;
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -17,7 +18,7 @@ use domain::{
 };
 use execution::{
     images::Login,
-    oci::{HostSettings, RuntimeKind},
+    oci::{HostSettings, RuntimeKind, Volume},
 };
 pub use file::File;
 use http::Uri;
@@ -74,6 +75,8 @@ pub struct Settings {
     pub own_addresses: Vec<IpAddr>,
     /// The largest machine that environments may ask for.
     pub machine: Machine,
+    /// Directories of this machine that environments can mount, by name.
+    pub volumes: Vec<Volume>,
 }
 
 /// Which database.
@@ -262,6 +265,7 @@ impl Settings {
             },
             open_networks: open_networks(&file.sandbox.open_networks)?,
             own_addresses: file.sandbox.own_addresses.clone(),
+            volumes: volumes::read(&file.volumes)?,
             machine: Machine {
                 cpu_milli: in_range(
                     "compute.cpu_milli",

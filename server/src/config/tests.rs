@@ -1,6 +1,6 @@
 use super::*;
 
-fn settings(text: &str) -> Result<Settings, Fatal> {
+pub(super) fn settings(text: &str) -> Result<Settings, Fatal> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("groundwork.toml");
     std::fs::write(&path, text).unwrap();

@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     EgressConfig, EgressEvent, EgressOutcome, GATEWAY4, GATEWAY6,
-    dial::{NoConnection, Resolver, Target, dial},
+    dial::{DialLimits, Dialer, NoConnection, Resolver, Target},
     dns, http_gate,
     names::{self, Names},
     network::Sockets,
@@ -43,8 +43,7 @@ pub(super) struct Shared {
     pub(super) policy: CompiledPolicy,
     pub(super) names: Arc<Names>,
     pub(super) ledger: Arc<Ledger>,
-    pub(super) resolver: Arc<dyn Resolver>,
-    pub(super) lookups: Semaphore,
+    dialer: Dialer,
     pub(super) questions: Pace,
     connections: Pace,
     pub(super) crowd: Crowd,
@@ -92,14 +91,22 @@ impl Gateway {
         let ends = ending.clone().drop_guard();
         let shared = Arc::new(Shared {
             policy: CompiledPolicy::new(&config.policy),
-            lookups: Semaphore::new(config.limits.lookups),
+            dialer: Dialer::new(
+                resolver,
+                config.opened.clone(),
+                config.own_addresses.clone(),
+                DialLimits {
+                    lookups: config.limits.lookups,
+                    lookup: config.limits.lookup,
+                    dial: config.limits.dial,
+                },
+            ),
             questions: Pace::new(config.limits.questions_per_second),
             connections: Pace::new(config.limits.connections_per_second),
             crowd: Crowd::new(),
             config,
             names,
             ledger,
-            resolver,
             ending,
         });
 
@@ -317,7 +324,7 @@ impl Connection {
                 return;
             }
         };
-        let mut upstream = match dial(&self.shared, &self.target, self.port).await {
+        let mut upstream = match self.shared.dialer.dial(&self.target, self.port).await {
             Ok(upstream) => upstream,
             Err(NoConnection::Refused(why)) => {
                 return self.record(

@@ -25,7 +25,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 mod config;
-mod dial;
+pub(crate) mod dial;
 mod dns;
 mod gateway;
 mod http;

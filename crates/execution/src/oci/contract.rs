@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     doctor,
+    fetch::FetchedFile,
     runtime::{
         Check, Event, Leftover, Runtime, RuntimeError, SandboxSpec, SavedLayer, ScriptEnd,
         ScriptSpec, Tunnel,
@@ -44,6 +45,10 @@ impl Runtime for OciRuntime {
             .runner_image(reference)
             .map_err(other("reading the images"))?;
         Ok(image.map(|image| image.digest))
+    }
+
+    async fn fetch(&self, source: &str) -> Result<FetchedFile, RuntimeError> {
+        self.files.fetch(source).await
     }
 
     async fn prepare(&self, spec: &SandboxSpec) -> Result<(), RuntimeError> {

@@ -9,6 +9,7 @@
 //! <state>/disks/          an empty file system of each size
 //! <state>/slots/          lock files that give out ranges of user ids
 //! <state>/runtime/        the OCI runtime's own state
+//! <state>/fetched/        files on their way into sandboxes, see [`crate::fetch`]
 //! <state>/host-layers/    generated layers with the machine's settings, by content
 //! <images>/layers/        saved layers
 //! ```
@@ -21,6 +22,7 @@ mod files;
 mod host_layer;
 mod pins;
 mod reclaim;
+mod volumes;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -36,14 +38,16 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, RwLock};
 
-pub use self::host_layer::HostSettings;
 /// `PATH` of every process in a sandbox.
 pub(crate) use self::host_layer::PATH as SANDBOX_PATH;
 use self::{
     connection::Connection,
     files::{make_dir, write_init},
 };
+pub use self::{host_layer::HostSettings, volumes::Volume};
 use crate::{
+    egress::SystemResolver,
+    fetch::{FetchLimits, Fetcher, machine_roots},
     images::ImageStore,
     runtime::{RuntimeError, SandboxSpec},
     shim::{frames::Plan, kept::Kept},
@@ -51,6 +55,9 @@ use crate::{
 
 /// Parent of every sandbox's cgroup.
 pub(crate) const CGROUP_PARENT: &str = "groundwork";
+
+/// Directory of fetched files in the state directory.
+const FETCHED: &str = "fetched";
 
 /// Which OCI runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +109,8 @@ pub struct OciConfig {
     pub shim_command: (PathBuf, Vec<OsString>),
     /// What of this machine sandboxes see.
     pub host: HostSettings,
+    /// Directories of this machine that sandboxes can be given.
+    pub volumes: Vec<Volume>,
 }
 
 impl OciConfig {
@@ -125,12 +134,18 @@ impl OciConfig {
             disk_reserve: 1 << 30,
             shim_command,
             host: HostSettings::default(),
+            volumes: Vec::new(),
         }
     }
 
     /// Directories of sandboxes.
     pub(crate) fn sandboxes(&self) -> PathBuf {
         self.state_dir.join("sandboxes")
+    }
+
+    /// Files on their way into sandboxes.
+    pub(crate) fn fetched(&self) -> PathBuf {
+        self.state_dir.join(FETCHED)
     }
 
     /// State of the OCI runtime.
@@ -158,6 +173,7 @@ pub struct OciRuntime {
     /// One at a time: two starts from the same layers would generate the same host layer.
     host_layers: Mutex<()>,
     pins: pins::Pins,
+    files: Fetcher,
     /// Held for reading while a sandbox is made, until it is in the list; for writing while leftovers are removed.
     making: RwLock<()>,
 }
@@ -189,19 +205,37 @@ impl OciRuntime {
             ("host-layers", 0o700),
             ("bin", 0o755),
             ("disks", 0o700),
+            (FETCHED, 0o700),
         ] {
             make_dir(&config.state_dir.join(name), mode)
                 .map_err(other("making the state directory"))?;
         }
         let init = write_init(&config.state_dir.join("bin")).map_err(other("writing the init"))?;
+        let files = Fetcher::new(
+            config.fetched(),
+            config.disk_reserve,
+            config.own_addresses.clone(),
+            Arc::new(SystemResolver),
+            machine_roots(&config.host.ca_certificates),
+            FetchLimits::default(),
+        )
+        .map_err(other("preparing to fetch files"))?;
         Ok(Self {
             config,
             init,
             sandboxes: Mutex::default(),
             host_layers: Mutex::default(),
             pins: pins::Pins::default(),
+            files,
             making: RwLock::default(),
         })
+    }
+
+    /// With another fetcher of files: tests have servers and certificates of their own.
+    #[must_use]
+    pub fn with_fetcher(mut self, files: Fetcher) -> Self {
+        self.files = files;
+        self
     }
 
     /// The configuration, with the state directory's real path.
@@ -227,11 +261,7 @@ impl OciRuntime {
                     .into(),
             ));
         }
-        if !spec.mounts.is_empty() {
-            return Err(RuntimeError::Unsupported(
-                "Mounts are not offered on this machine.".into(),
-            ));
-        }
+        let mounts = volumes::planned(&self.config, &spec.mounts)?;
         let below = match &kept {
             Some(kept) => self.still_there(kept)?,
             None => self.below(spec)?,
@@ -274,6 +304,7 @@ impl OciRuntime {
             nft: self.config.nft.clone(),
             layers_dir: self.config.images.layers_dir(),
             base_digest,
+            mounts,
             life: spec.life,
             keep_disk: spec.keep_disk,
             resume: kept.is_some(),

@@ -22,6 +22,7 @@ use nix::{
 
 use super::{CGROUP_PARENT, OciConfig, RuntimeKind, connection::process_name};
 use crate::{
+    fetch,
     runtime::{Leftover, RuntimeError},
     shim::{
         self, LOCK,
@@ -323,10 +324,15 @@ pub(super) fn find(config: &OciConfig, ours: &[SandboxId]) -> Vec<Leftover> {
     let dead =
         |id: &SandboxId| !ours.contains(id) && !is_held(&config.sandboxes().join(id.to_string()));
     let found = survey(config).into_iter().filter(|(id, _)| dead(id));
+    let files = fetch::left(&config.fetched());
+    let files = files
+        .into_iter()
+        .map(|path| leftover("file", path.display().to_string()));
     // The same process is in the cgroup of every controller.
     let mut seen = BTreeSet::new();
     found
         .flat_map(|(_, items)| items)
+        .chain(files)
         .filter(|item| seen.insert((item.kind.clone(), item.what.clone())))
         .collect()
 }
@@ -352,6 +358,12 @@ pub(super) fn all(config: &OciConfig, ours: &[SandboxId]) -> Result<Vec<Leftover
                 tracing::error!(%error, sandbox = %id, "reclaiming");
                 first_error.get_or_insert(error);
             }
+        }
+    }
+    for path in fetch::left(&config.fetched()) {
+        match fs::remove_file(&path) {
+            Ok(()) => removed.push(leftover("file", path.display().to_string())),
+            Err(error) => tracing::error!(%error, "removing a fetched file"),
         }
     }
     match config.images.clear_fragments() {

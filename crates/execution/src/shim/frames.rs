@@ -15,6 +15,7 @@ use domain::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use super::mounts::Mounted;
 use crate::{
     oci::RuntimeKind,
     runtime::{EgressEvent, Event, RuntimeError, SavedLayer, ScriptEnd, ScriptSpec},
@@ -76,6 +77,8 @@ pub struct Plan {
     pub layers_dir: PathBuf,
     /// Digest of the runner image, for [`SavedLayer`].
     pub base_digest: String,
+    /// What of the machine appears inside.
+    pub mounts: Vec<Mounted>,
     /// The sandbox's whole life.
     pub life: Option<Duration>,
     /// The disk outlives the sandbox, see [`super::kept`].

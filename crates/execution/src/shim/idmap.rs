@@ -13,9 +13,18 @@ use std::{
 use nix::fcntl::{Flock, FlockArg};
 
 use super::sys;
+use crate::oci::config_json::USER;
 
 /// Ids of one sandbox.
 pub const RANGE: u32 = 65_536;
+
+/// First of the ids under which a writable volume keeps what does not belong to the sandbox's user.
+const STORED: u32 = 2_000_000_000;
+
+/// Whether this is one of the ids that writable volumes keep things under.
+pub fn is_stored(id: u32) -> bool {
+    (STORED..STORED + RANGE).contains(&id)
+}
 
 /// A range of host ids that no other sandbox has while this lives.
 pub struct Slot {
@@ -64,10 +73,33 @@ impl Mapping {
     /// # Errors
     /// Not permitted.
     pub fn new(base: u32) -> io::Result<Self> {
+        let map = format!("0 {base} {RANGE}\n");
+        Self::of(&map, &map)
+    }
+
+    /// For a directory of the machine's that the sandbox may change: what the directory's owner (`uid`, `gid`) has is the
+    /// sandbox user's, and what everybody else in the sandbox makes is stored under ids that nobody on the machine has.
+    /// Nothing is root's on both sides, so that no set-user-ID file made inside gives anything to a user of the machine.
+    ///
+    /// # Errors
+    /// Not permitted.
+    pub fn of_volume(base: u32, uid: u32, gid: u32) -> io::Result<Self> {
+        let map = |owner: u32| {
+            format!(
+                "{owner} {} 1\n{STORED} {base} {USER}\n{} {} {}\n",
+                base + USER,
+                STORED + USER + 1,
+                base + USER + 1,
+                RANGE - USER - 1
+            )
+        };
+        Self::of(&map(uid), &map(gid))
+    }
+
+    fn of(uids: &str, gids: &str) -> io::Result<Self> {
         sys::with_user_namespace_child(|pid| {
-            let map = format!("0 {base} {RANGE}\n");
-            fs::write(format!("/proc/{pid}/uid_map"), &map)?;
-            fs::write(format!("/proc/{pid}/gid_map"), &map)?;
+            fs::write(format!("/proc/{pid}/uid_map"), uids)?;
+            fs::write(format!("/proc/{pid}/gid_map"), gids)?;
             Ok(Self {
                 namespace: File::open(format!("/proc/{pid}/ns/user"))?.into(),
             })

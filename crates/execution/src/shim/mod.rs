@@ -13,6 +13,7 @@ pub mod frames;
 mod group;
 pub mod idmap;
 pub(crate) mod kept;
+pub(crate) mod mounts;
 pub(crate) mod overlay;
 pub(crate) mod passing;
 mod run;
@@ -20,6 +21,7 @@ mod sandbox;
 mod save;
 mod streams;
 pub mod sys;
+mod trees;
 
 use std::{
     fs, io,

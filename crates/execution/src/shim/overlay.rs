@@ -15,7 +15,7 @@ use nix::{
     sys::statvfs::{FsFlags, statvfs},
 };
 
-use super::{idmap::Mapping, sys};
+use super::{idmap::Mapping, sys, trees};
 
 /// Where the parts are mounted, under one directory.
 pub struct Root {
@@ -49,13 +49,13 @@ impl Root {
         let clone = |from: &Path, name: &str, read_only: bool| -> io::Result<()> {
             let target = points.join(name);
             fs::create_dir_all(&target)?;
-            let tree = sys::id_mapped_clone(from, mapping.fd(), read_only).map_err(|error| {
+            let tree = trees::id_mapped_clone(from, mapping.fd(), read_only).map_err(|error| {
                 io::Error::new(
                     error.kind(),
                     format!("id-mapped mount of {}: {error}", from.display()),
                 )
             })?;
-            sys::attach(tree.as_fd(), &target)
+            trees::attach(tree.as_fd(), &target)
         };
         for (number, layer) in layers.iter().enumerate() {
             clone(layer, &number.to_string(), true)?;
@@ -102,7 +102,7 @@ impl Root {
         self.points.join("root")
     }
 
-    /// Unmounts everything that [`Root::assemble`] mounted; what is not mounted is fine.
+    /// Unmounts everything that [`Root::assemble`] mounted, and what was mounted below it since; what is not mounted is fine.
     pub fn disassemble(&self) {
         let clones = (0..self.layers).map(|number| number.to_string());
         for name in ["root".to_owned(), "disk".to_owned()]
@@ -111,7 +111,8 @@ impl Root {
         {
             let path = self.points.join(name);
             if umount2(&path, MntFlags::empty()).is_err() {
-                // Busy: it leaves with its last user. Not mounted: nothing to do.
+                // Busy: it leaves with its last user, and takes along what is mounted below it, wherever the sandbox has
+                // moved that. Not mounted: nothing to do.
                 let _ = umount2(&path, MntFlags::MNT_DETACH);
             }
         }

@@ -23,6 +23,7 @@ use super::{
     group::Group,
     idmap::{Mapping, Slot},
     kept::{self, Kept},
+    mounts,
     overlay::Root,
     sys,
 };
@@ -147,9 +148,12 @@ impl Sandbox {
 
         let (mapping, reservation) = (mapping.await?, disk.await?);
         let (points, layers) = (Path::new(VIEW).join("m"), plan.lowers.clone());
+        let mounts = plan.mounts.clone();
         let root = side(move || {
-            Root::assemble(&points, &layers, &disk_dir, &mapping, base, keep)
-                .map_err(failed("assembling the root file system"))
+            let root = Root::assemble(&points, &layers, &disk_dir, &mapping, base, keep)
+                .map_err(failed("assembling the root file system"))?;
+            mounts::attach(&root.path(), &mounts, &mapping, base)?;
+            Ok(root)
         });
         let (root, network) = (root.await?, Arc::new(network.await?));
         let (events, egress) = mpsc::unbounded_channel();

@@ -13,23 +13,6 @@ use std::{
 
 use domain::process::PtySize;
 
-/// `AT_EMPTY_PATH`, `AT_FDCWD` come from libc; these do not on every version of it.
-const OPEN_TREE_CLONE: libc::c_uint = 1;
-const OPEN_TREE_CLOEXEC: libc::c_uint = libc::O_CLOEXEC as libc::c_uint;
-const MOVE_MOUNT_F_EMPTY_PATH: libc::c_uint = 4;
-const MOUNT_ATTR_RDONLY: u64 = 1;
-const MOUNT_ATTR_NODEV: u64 = 4;
-const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
-
-/// Argument of `mount_setattr`.
-#[repr(C)]
-struct MountAttr {
-    set: u64,
-    clear: u64,
-    propagation: u64,
-    userns_fd: u64,
-}
-
 /// A path as the kernel wants it.
 pub fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
@@ -55,68 +38,12 @@ pub fn set_attribute(path: &Path, name: &CStr, value: &[u8]) -> io::Result<()> {
 }
 
 /// Turns -1 into the error that `errno` names.
-fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+pub(super) fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
         Ok(result)
     }
-}
-
-/// A new, unattached mount of the directory, with ids translated by the user namespace.
-///
-/// # Errors
-/// The kernel or the file system can't map ids, or the path is wrong.
-pub fn id_mapped_clone(dir: &Path, userns: BorrowedFd<'_>, read_only: bool) -> io::Result<OwnedFd> {
-    let path = c_path(dir)?;
-    // SAFETY: the path is NUL-terminated and outlives the call; the result is a new descriptor that nobody else owns.
-    let tree = unsafe {
-        let fd = check(libc::syscall(
-            libc::SYS_open_tree,
-            libc::AT_FDCWD,
-            path.as_ptr(),
-            OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC,
-        ))?;
-        OwnedFd::from_raw_fd(i32::try_from(fd).map_err(io::Error::other)?)
-    };
-    let attr = MountAttr {
-        set: MOUNT_ATTR_IDMAP | MOUNT_ATTR_NODEV | if read_only { MOUNT_ATTR_RDONLY } else { 0 },
-        clear: 0,
-        propagation: 0,
-        userns_fd: u64::try_from(userns.as_raw_fd()).map_err(io::Error::other)?,
-    };
-    // SAFETY: `attr` has the layout and size that are passed, and outlives the call.
-    check(unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            tree.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            std::ptr::from_ref(&attr),
-            size_of::<MountAttr>(),
-        )
-    })?;
-    Ok(tree)
-}
-
-/// Attaches an unattached mount.
-///
-/// # Errors
-/// The target is not a directory, or the mount is attached already.
-pub fn attach(mount: BorrowedFd<'_>, target: &Path) -> io::Result<()> {
-    let target = c_path(target)?;
-    // SAFETY: both paths are NUL-terminated and outlive the call.
-    check(unsafe {
-        libc::syscall(
-            libc::SYS_move_mount,
-            mount.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_FDCWD,
-            target.as_ptr(),
-            MOVE_MOUNT_F_EMPTY_PATH,
-        )
-    })?;
-    Ok(())
 }
 
 /// A descriptor of a process that can't be confused with a later one of the same number.

@@ -18,5 +18,6 @@ mod faults;
 mod images;
 mod isolation;
 mod limits;
+mod mounts;
 mod registry;
 mod storms;
