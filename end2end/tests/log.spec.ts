@@ -80,6 +80,24 @@ test('twenty cut connections, a reload and a restart of the server lose no line 
   proxy.stop();
 });
 
+test('where a proxy lets no stream through the log comes all the same', async ({ page, groundwork }) => {
+  // The browser notes the connections that the story refuses.
+  groundwork.cuts = true;
+  await page.route('**/fn/follow-run', (route) => route.abort());
+  await signIn(page, groundwork.url);
+  await createEnvironment(page, groundwork.url, {
+    name: 'no streams',
+    script: 'for i in $(seq 1 8); do echo "n=$i"; sleep 1; done\nprintf "the "; sleep 1; echo end',
+    test: true,
+  });
+  await expect(log(page).getByText('n=1', { exact: true })).toBeVisible({ timeout: 30_000 });
+  await expect(page.locator('.log-state')).toHaveText('Live, every 2 s');
+  await expect(page.getByText('Setup verified.').first()).toBeVisible({ timeout: 60_000 });
+  await expect(page.locator('.log-state')).toHaveText('Complete');
+  expect(await copied(page)).toBe(await stored(page));
+  expect((await stored(page)).split('\n').filter((text) => text === 'the end')).toHaveLength(1);
+});
+
 test('a long log holds few rows in the page, finds, folds, filters and links', async ({ page, groundwork }) => {
   await signIn(page, groundwork.url);
   await longRun(page, groundwork.url);

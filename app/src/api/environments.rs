@@ -108,6 +108,8 @@ pub fn follow_environments_call() -> crate::live::stream::Call {
     crate::live::stream::Call {
         path: <FollowEnvironments as server_fn::ServerFn>::PATH,
         form: String::new(),
+        // There may be no news for long.
+        first_within: crate::live::stream::SILENCE_MAX,
     }
 }
 

@@ -222,6 +222,8 @@ pub fn follow_run_call(
     crate::live::stream::Call {
         path: <FollowRun as server_fn::ServerFn>::PATH,
         form: format!("environment_id={environment}&setup_run_id={run}&after={after}"),
+        // The run's state comes at once.
+        first_within: crate::live::stream::FIRST_MAX,
     }
 }
 

@@ -18,6 +18,8 @@ pub enum Link {
     Live,
     /// The connection was lost; it is tried again.
     Reconnecting,
+    /// Nothing comes through an open connection, so that the log is asked for again and again.
+    Asking,
     /// The run has ended, and every line is here.
     Complete,
     /// It goes no further; the text says why.
@@ -31,6 +33,8 @@ pub enum Next {
     Done,
     /// Call again after these milliseconds with [`Follower::cursor`].
     Again(u32),
+    /// After these milliseconds, ask for the run and its lines after [`Follower::cursor`], and tell [`Follower::asked`].
+    Ask(u32),
 }
 
 /// What a frame changed.
@@ -54,8 +58,20 @@ pub struct Follower {
     /// This connection has sent lines, so that the last one is no longer than here.
     confirmed: bool,
     failures: u32,
+    /// This connection has sent something.
+    heard: bool,
+    /// Connections in a row that sent nothing.
+    mute: u32,
+    /// Answers since open connections were given up.
+    asked: u32,
 }
 
+/// Open connections in a row that bring nothing before the log is asked for instead: a proxy may hold streams back.
+const MUTE_MOST: u32 = 2;
+/// Pause between two questions, milliseconds.
+pub const ASK_EVERY: u32 = 2_000;
+/// Questions until an open connection is tried once more.
+const ASK_MOST: u32 = 60;
 /// Longest pause between two tries, milliseconds.
 const PAUSE_MAX: u32 = 10_000;
 /// First pause, milliseconds.
@@ -82,6 +98,9 @@ impl Follower {
             confirmed: false,
             run,
             failures: 0,
+            heard: false,
+            mute: 0,
+            asked: 0,
         }
     }
 
@@ -122,6 +141,7 @@ impl Follower {
         if !self.ended {
             self.link = Link::Live;
         }
+        self.heard = true;
         match frame {
             Frame::Lines(lines) => {
                 for line in lines {
@@ -160,6 +180,11 @@ impl Follower {
         change
     }
 
+    /// The connection sent nothing for too long, whatever it had sent before.
+    pub const fn fell_silent(&mut self) {
+        self.heard = false;
+    }
+
     /// The connection is over: its stream ended or broke, or the call was refused with `refused`.
     pub fn closed(&mut self, refused: Option<(Code, &str)>) -> Next {
         if self.ended {
@@ -182,8 +207,56 @@ impl Follower {
             }
             _ => {}
         }
-        self.link = Link::Reconnecting;
+        self.mute = if self.heard { 0 } else { self.mute + 1 };
+        self.heard = false;
         self.confirmed = false;
+        if self.mute >= MUTE_MOST {
+            return Next::Ask(0);
+        }
+        self.again()
+    }
+
+    /// What came of asking for the run and its lines after [`Self::cursor`]; `None`: no answer. What it changed, and
+    /// what to do next.
+    pub fn asked(&mut self, answer: Option<(RunView, Vec<LogLine>)>) -> (Change, Next) {
+        let mut change = Change::default();
+        let Some((run, lines)) = answer else {
+            // Nothing comes through at all.
+            return (change, self.again());
+        };
+        for line in lines {
+            match self.lines.put(line) {
+                Put::New => change.lines = true,
+                Put::Known => {}
+                Put::Gap => break,
+            }
+        }
+        if run.version >= self.run.version {
+            self.run = run;
+            change.run = true;
+        }
+        self.failures = 0;
+        self.asked += 1;
+        let more = self.lines.last() < self.run.log.lines && self.run.log.removed_at.is_none();
+        if self.run.finished && !more {
+            self.ended = true;
+            self.link = Link::Complete;
+            return (change, Next::Done);
+        }
+        self.link = Link::Asking;
+        let next = if more && change.lines {
+            Next::Ask(0)
+        } else if self.asked % ASK_MOST == 0 {
+            Next::Again(0)
+        } else {
+            Next::Ask(ASK_EVERY)
+        };
+        (change, next)
+    }
+
+    /// Another try, after a pause that grows.
+    fn again(&mut self) -> Next {
+        self.link = Link::Reconnecting;
         let pause = PAUSE_FIRST
             .saturating_mul(1 << self.failures.min(6))
             .min(PAUSE_MAX);

@@ -118,7 +118,13 @@ fn a_gap_drops_the_connection_instead_of_showing_a_hole() {
 #[test]
 fn pauses_grow_to_ten_seconds_and_start_over_once_something_came() {
     let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
-    let pauses: Vec<Next> = (0..8).map(|_| follower.closed(None)).collect();
+    let pauses: Vec<Next> = (0..8)
+        .map(|_| {
+            // Connections that are made, and say no more than how the run stands.
+            follower.take(Frame::State(Box::new(run(1, Status::Running, 0))));
+            follower.closed(None)
+        })
+        .collect();
     assert_eq!(
         pauses,
         [250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000].map(Next::Again)
@@ -229,4 +235,74 @@ fn bytes_are_cut_into_lines_wherever_their_pieces_end() {
         assert_eq!(lines, ["{\"é\":1}".as_bytes(), b"{}"], "pieces of {size}");
         assert_eq!(splitter.rest, b"rest");
     }
+}
+
+#[test]
+fn where_no_stream_comes_through_the_log_is_asked_for() {
+    let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
+    assert_eq!(follower.closed(None), Next::Again(250));
+    assert_eq!(follower.closed(None), Next::Ask(0));
+    // More lines than one answer holds: the next question comes at once.
+    let (change, next) = follower.asked(Some((run(2, Status::Running, 3), vec![line(1, "a")])));
+    assert!(change.lines && change.run);
+    assert_eq!((next, follower.link()), (Next::Ask(0), &Link::Asking));
+    assert_eq!(follower.cursor(), 0);
+    let rest = vec![line(1, "a"), line(2, "b"), line(3, "work")];
+    let (_, next) = follower.asked(Some((run(2, Status::Running, 3), rest)));
+    assert_eq!(next, Next::Ask(ASK_EVERY));
+    // An open line grows, and nothing is doubled.
+    let grown = vec![line(3, "working")];
+    let (change, _) = follower.asked(Some((run(2, Status::Running, 3), grown)));
+    assert!(change.lines);
+    assert_eq!(texts(&follower), ["a", "b", "working"]);
+    // Its end is the run's end with every line here.
+    let (_, next) = follower.asked(Some((run(3, Status::Succeeded, 4), Vec::new())));
+    assert!(matches!(next, Next::Ask(_)));
+    let last = vec![line(3, "working"), line(4, "done")];
+    let (_, next) = follower.asked(Some((run(3, Status::Succeeded, 4), last)));
+    assert_eq!((next, follower.link()), (Next::Done, &Link::Complete));
+}
+
+#[test]
+fn asking_gives_way_to_a_stream_that_comes_through() {
+    let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
+    follower.closed(None);
+    follower.closed(None);
+    let quiet = |follower: &mut Follower| {
+        let answer = (run(1, Status::Running, 0), Vec::new());
+        follower.asked(Some(answer)).1
+    };
+    let asked: Vec<Next> = (0..60).map(|_| quiet(&mut follower)).collect();
+    assert!(asked[..59].iter().all(|next| *next == Next::Ask(ASK_EVERY)));
+    assert_eq!(asked[59], Next::Again(0));
+    // Still nothing: back to asking at once. Something: as ever.
+    assert_eq!(follower.closed(None), Next::Ask(0));
+    follower.take(Frame::Beat);
+    assert_eq!(follower.link(), &Link::Live);
+    assert_eq!(follower.closed(None), Next::Again(250));
+    // One that speaks and then falls silent is of no use either.
+    follower.take(Frame::Beat);
+    follower.fell_silent();
+    assert!(matches!(follower.closed(None), Next::Again(_)));
+    follower.take(Frame::Beat);
+    follower.fell_silent();
+    assert_eq!(follower.closed(None), Next::Ask(0));
+}
+
+#[test]
+fn where_nothing_answers_at_all_it_is_tried_again_with_pauses() {
+    let mut follower = Follower::new(run(1, Status::Running, 0), Vec::new());
+    let mut pauses = Vec::new();
+    for _ in 0..8 {
+        let mut next = follower.closed(None);
+        if next == Next::Ask(0) {
+            next = follower.asked(None).1;
+        }
+        assert_eq!(follower.link(), &Link::Reconnecting);
+        pauses.push(next);
+    }
+    assert_eq!(
+        pauses,
+        [250, 500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000].map(Next::Again)
+    );
 }

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 
 use super::{
-    follow::Link,
+    follow::{ASK_EVERY, Link},
     prefs::{Prefs, Times},
     viewer::Viewer,
 };
@@ -59,6 +59,7 @@ fn standing(viewer: Viewer, alive: bool) -> (&'static str, String) {
         Link::Connecting => ("connecting", "Connecting…".to_owned()),
         Link::Live => ("live", "Live".to_owned()),
         Link::Reconnecting => ("reconnecting", "Reconnecting…".to_owned()),
+        Link::Asking => ("live", format!("Live, every {} s", ASK_EVERY / 1_000)),
         Link::Complete => ("complete", "Complete".to_owned()),
         Link::Stopped(why) => ("stopped", why),
     }

@@ -18,12 +18,17 @@ use super::follow::Splitter;
 use crate::api::AppError;
 
 /// A connection that says nothing for this long is given up, milliseconds. The server beats far more often.
-const SILENCE_MAX: u32 = 45_000;
+pub const SILENCE_MAX: u32 = 45_000;
+
+/// A connection whose first item comes at once and has not come after this long brings nothing, milliseconds.
+pub const FIRST_MAX: u32 = 8_000;
 
 /// How a connection ended.
 pub enum Ended {
-    /// It ended, broke, fell silent, or the taker hung up.
+    /// It ended, broke, or the taker hung up.
     Closed,
+    /// It said nothing for too long.
+    Silent,
     /// The call was refused.
     Refused(AppError),
 }
@@ -34,6 +39,8 @@ pub struct Call {
     pub path: &'static str,
     /// Its arguments as a form.
     pub form: String,
+    /// How long its first item may take, milliseconds.
+    pub first_within: u32,
 }
 
 /// Ends the request when the reader is done with it, or the page is left.
@@ -73,18 +80,23 @@ async fn read_lines(call: Call, take: &mut dyn FnMut(&[u8]) -> bool) -> Ended {
     let Ok(guard) = Guard::new() else {
         return Ended::Closed;
     };
-    let reader = match open(&call, &guard).await {
-        Ok(Ok(reader)) => reader,
-        Ok(Err(refusal)) => return Ended::Refused(refusal),
-        Err(_) => return Ended::Closed,
+    let opening = std::pin::pin!(open(&call, &guard));
+    let reader = match select(opening, TimeoutFuture::new(call.first_within)).await {
+        Either::Left((Ok(Ok(reader)), _)) => reader,
+        Either::Left((Ok(Err(refusal)), _)) => return Ended::Refused(refusal),
+        Either::Left((Err(_), _)) => return Ended::Closed,
+        Either::Right(_) => return Ended::Silent,
     };
     let mut splitter = Splitter::default();
+    let mut patience = call.first_within;
     loop {
         let next = JsFuture::from(reader.read());
-        let piece = match select(next, TimeoutFuture::new(SILENCE_MAX)).await {
+        let piece = match select(next, TimeoutFuture::new(patience)).await {
             Either::Left((Ok(piece), _)) => piece,
-            _ => return Ended::Closed,
+            Either::Left((Err(_), _)) => return Ended::Closed,
+            Either::Right(_) => return Ended::Silent,
         };
+        patience = SILENCE_MAX;
         let bytes = Reflect::get(&piece, &JsValue::from_str("value"))
             .ok()
             .and_then(|value| value.dyn_into::<Uint8Array>().ok());

@@ -120,14 +120,44 @@ impl Viewer {
             follow::Next,
             stream::{Ended, pause, read},
         };
-        use crate::api::setup_runs::follow_run_call;
+        use crate::api::setup_runs::{follow_run_call, load_run};
         if self.follower.with_value(Follower::is_over) {
             return;
         }
         leptos::reactive::spawn_local_scoped_with_cancellation(async move {
             let (environment, run) = self.ids();
+            let mut next = Next::Again(0);
             loop {
-                let after = self.follower.with_value(Follower::cursor);
+                match next {
+                    Next::Done => break,
+                    Next::Again(milliseconds) | Next::Ask(milliseconds) if milliseconds > 0 => {
+                        pause(milliseconds).await;
+                    }
+                    Next::Again(_) | Next::Ask(_) => {}
+                }
+                let after = self.follower.try_with_value(Follower::cursor);
+                let Some(after) = after else { return };
+                if matches!(next, Next::Ask(_)) {
+                    let answer = load_run(environment, run, Some(after + 1)).await;
+                    let refused = answer.as_ref().err().and_then(|error| {
+                        let status = error.code().status();
+                        (status < 500).then(|| (error.code(), error.0.message.clone()))
+                    });
+                    let told = self.follower.try_update_value(|follower| match refused {
+                        Some((code, why)) => {
+                            let next = match follower.closed(Some((code, &why))) {
+                                Next::Done => Next::Done,
+                                _ => follower.asked(None).1,
+                            };
+                            (Default::default(), next)
+                        }
+                        None => follower.asked(answer.ok().map(|page| (page.page.run, page.lines))),
+                    });
+                    let Some((change, then)) = told else { return };
+                    self.tell(change.lines, change.run);
+                    next = then;
+                    continue;
+                }
                 let end = read(follow_run_call(environment, run, after), |frame| {
                     let change = self
                         .follower
@@ -139,16 +169,17 @@ impl Viewer {
                 .await;
                 let refused = match &end {
                     Ended::Refused(error) => Some((error.code(), error.0.message.as_str())),
-                    Ended::Closed => None,
+                    Ended::Closed | Ended::Silent => None,
                 };
-                let next = self
-                    .follower
-                    .try_update_value(|follower| follower.closed(refused));
+                let then = self.follower.try_update_value(|follower| {
+                    if matches!(end, Ended::Silent) {
+                        follower.fell_silent();
+                    }
+                    follower.closed(refused)
+                });
+                let Some(then) = then else { return };
                 self.tell(false, false);
-                match next {
-                    Some(Next::Again(milliseconds)) => pause(milliseconds).await,
-                    _ => break,
-                }
+                next = then;
             }
             ended.run(());
         });

@@ -86,6 +86,7 @@ pub fn hint(evidence: &Evidence<'_>) -> Option<Hint> {
         bash_lc_wrapper,
         cuda_unavailable,
         command_not_found,
+        input_needed,
     ]
     .iter()
     .find_map(|rule| rule(evidence))
@@ -313,5 +314,16 @@ fn command_not_found(evidence: &Evidence<'_>) -> Option<Hint> {
     Some(Hint::new(
         HintCode::CommandNotFound,
         format!("{} {what}. {how}", evidence.place()),
+    ))
+}
+
+fn input_needed(evidence: &Evidence<'_>) -> Option<Hint> {
+    let (what, how) = output::asked_in_vain(evidence.output_tail)?;
+    Some(Hint::new(
+        HintCode::InputNeeded,
+        format!(
+            "{} asked for {what}, and nobody can answer: the script's input is empty. {how}",
+            evidence.place()
+        ),
     ))
 }

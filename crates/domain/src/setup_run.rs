@@ -137,6 +137,8 @@ words! {
         CudaUnavailable = "cuda_unavailable",
         /// Exit 127.
         CommandNotFound = "command_not_found",
+        /// It asked, and nobody can answer.
+        InputNeeded = "input_needed",
     }
 }
 

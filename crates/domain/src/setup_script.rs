@@ -33,9 +33,11 @@ pub fn problem(script: &str) -> Option<String> {
     })
 }
 
+mod exports;
 mod lexer;
 mod lint;
 mod statements;
 
+pub use exports::{MovableExport, movable_exports, without_line};
 pub use lint::{ScriptWarning, WarningCode, lint};
 pub use statements::{first_line, statement_at};

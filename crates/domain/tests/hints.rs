@@ -426,6 +426,33 @@ fn the_order_of_the_table_decides() {
 }
 
 #[test]
+fn a_question_that_nobody_can_answer_is_named() {
+    let open = NetworkPolicy::Unrestricted;
+    for (output, word) in [
+        (
+            "After this operation, 1,024 kB of additional disk space will be used.\nDo you want to continue? [Y/n] Abort.\n",
+            "-y",
+        ),
+        ("Are you sure? [y/N]:\nAborted!\n", "--yes"),
+        ("Overwrite (y/n)? ", "-y"),
+        (
+            "fatal: could not read Username for 'https://git.example': No such device or address",
+            "secret variable",
+        ),
+        (
+            "Traceback (most recent call last):\nEOFError: EOF when reading a line",
+            "-y",
+        ),
+    ] {
+        let evidence = failed(&open, 1, "x", output);
+        given(&evidence, HintCode::InputNeeded, &["Line 7 asked", word]);
+    }
+    for output in ["Abort.", "[Y/n] y\nmake: *** Error 1", "é aborted"] {
+        assert_eq!(hint(&failed(&open, 1, "x", output)), None, "{output}");
+    }
+}
+
+#[test]
 fn a_failure_without_a_line_speaks_of_the_script() {
     let open = NetworkPolicy::Unrestricted;
     let evidence = Evidence {

@@ -216,6 +216,25 @@ fn each_code_is_drawn_by_what_it_is_about() {
                 "while true; do sleep 1; done &",
             ],
         ),
+        (
+            "inner_shell_hides_failure",
+            vec![
+                "bash <<'E'\nfalse\necho after\nE",
+                "sudo -u postgres sh -s <<-E\n\tcd /x\n\tmake\n\tE\necho done",
+                "bash <<E\nfalse; echo after\nE",
+                "cat <<A | bash <<B\nx\nA\nmake\n# note\nmake install\nB",
+                "bash <<E\nset +e\nmake\nE",
+            ],
+        ),
+        (
+            "docker_not_kept",
+            vec![
+                "docker pull alpine",
+                "sudo docker build -t x .",
+                "docker compose up -d",
+                "docker-compose up",
+            ],
+        ),
     ] {
         for script in scripts {
             assert!(
@@ -225,7 +244,7 @@ fn each_code_is_drawn_by_what_it_is_about() {
             );
         }
     }
-    assert_eq!(WarningCode::ALL.len(), 12);
+    assert_eq!(WarningCode::ALL.len(), 14);
 }
 
 #[test]
@@ -262,6 +281,15 @@ fn what_is_no_fault_draws_nothing() {
         "timeout 5 bash -c 'until nc -z localhost 80; do sleep 1; done'",
         "bash build.sh -c x",
         "bash ./install.sh",
+        // One that stops at a failure, or has one command to fail.
+        "bash -e <<E\nfalse\necho after\nE",
+        "bash -eu -o pipefail <<E\nfalse\necho after\nE",
+        "bash -o errexit <<E\nfalse\necho after\nE",
+        "bash <<E\n# first\nset -euo pipefail\nmake\nE",
+        "bash <<E\ncd x &&\n  make\nE",
+        "bash build.sh <<E\nyes\nyes\nE",
+        "cat <<E\none\ntwo\nE",
+        "docker --version",
         // Downloads that are not run.
         "curl https://a.example -o i.sh\nsha256sum -c sums\nbash i.sh",
         "curl https://a.example | python3 -m json.tool",

@@ -1,4 +1,5 @@
-//! What is held open for news ends when the server stops; its reader comes back and goes on where it was.
+//! What is held open for news: passed on by proxies as it comes, and ended when the server stops; its reader comes back
+//! and goes on where it was.
 
 use axum::{
     body::Body,
@@ -7,7 +8,7 @@ use axum::{
     response::Response,
 };
 use futures::StreamExt;
-use http::header;
+use http::{HeaderName, HeaderValue, header};
 use tokio_util::sync::CancellationToken;
 
 /// The layer for streaming server functions. Pages and small answers, which end by themselves, are left alone.
@@ -24,6 +25,11 @@ pub async fn end_streams(
     if !streams {
         return response;
     }
+    let mut response = response;
+    response.headers_mut().insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
     response.map(|body| {
         Body::from_stream(
             body.into_data_stream()

@@ -288,6 +288,8 @@ async fn a_followed_run_is_let_go_when_the_server_stops() {
         .open()
         .await;
     assert_eq!(response.status(), 200);
+    // Proxies that gather an answer before they pass it on are told not to.
+    assert_eq!(response.headers()["x-accel-buffering"], "no");
     doors.stop.cancel();
     tokio::time::timeout(
         Duration::from_secs(20),

@@ -39,9 +39,16 @@ pub(super) fn file_of(line: &str) -> Option<&str> {
 
 /// Whether the output ends in a question.
 pub(super) fn waits_for_input(output: &str) -> bool {
-    let last = output.trim_end_matches(['\n', '\r']);
-    let last = last.rsplit('\n').next().unwrap_or_default().trim_end();
-    let lower = last.to_ascii_lowercase();
+    is_question(last_line(output))
+}
+
+fn last_line(output: &str) -> &str {
+    let last = output.trim_end();
+    last.rsplit('\n').next().unwrap_or_default()
+}
+
+fn is_question(line: &str) -> bool {
+    let lower = line.trim_end().to_ascii_lowercase();
     [
         "[y/n]",
         "(y/n)",
@@ -58,6 +65,42 @@ pub(super) fn waits_for_input(output: &str) -> bool {
     }) || lower.ends_with("continue?")
         || lower.ends_with("geographic area:")
         || lower.ends_with("time zone:")
+}
+
+/// What a command asked for when it met an empty input and gave up, and what to do about it.
+pub(super) fn asked_in_vain(output: &str) -> Option<(&'static str, &'static str)> {
+    const ANSWER: (&str, &str) = (
+        "an answer",
+        "Give the command its answer, such as -y or --yes.",
+    );
+    // apt: `[Y/n] Abort.`; others say so in a line of its own.
+    let end = output.trim_end();
+    let given_up = ["abort.", "aborted.", "aborted!", "aborting."]
+        .iter()
+        .find(|word| {
+            let from = end.len().saturating_sub(word.len());
+            end.get(from..)
+                .is_some_and(|tail| tail.eq_ignore_ascii_case(word))
+        });
+    let before = given_up.map_or(end, |word| end[..end.len() - word.len()].trim_end());
+    if is_question(last_line(before)) {
+        return Some(ANSWER);
+    }
+    if line_with(
+        output,
+        &["could not read username for", "could not read password for"],
+    )
+    .is_some()
+    {
+        return Some((
+            "a user name or password",
+            "The repository is private, or its address is wrong: use an address that needs neither, or a token in a secret variable.",
+        ));
+    }
+    last_line(end)
+        .to_ascii_lowercase()
+        .starts_with("eoferror: eof when reading a line")
+        .then_some(ANSWER)
 }
 
 /// Whether a command runs another through `bash -lc`, `sh -c` or the like.

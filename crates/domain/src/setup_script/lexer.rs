@@ -16,6 +16,10 @@ pub(super) struct Command<'a> {
     pub(super) piped_from: Option<usize>,
     /// Ended by `&`.
     pub(super) background: bool,
+    /// Inside of a condition, a loop, a function or parentheses.
+    pub(super) nested: bool,
+    /// Its heredoc, as an index into [`Script::heredocs`].
+    pub(super) heredoc: Option<usize>,
 }
 
 /// One word with quotes removed; expansions stay as written, substitutions as `$()`.
@@ -33,6 +37,8 @@ pub(super) struct Script<'a> {
     pub(super) commands: Vec<Command<'a>>,
     /// Lines on which a backslash was meant to go on to the next line, and does not.
     pub(super) broken_continuations: Vec<u32>,
+    /// The bodies of heredocs, as written.
+    pub(super) heredocs: Vec<&'a str>,
     /// Where reading ended.
     pub(super) end: usize,
 }
@@ -67,6 +73,8 @@ struct List<'a> {
     last: Option<usize>,
     /// Open `case` statements; whether a pattern is expected.
     cases: Vec<bool>,
+    /// Open conditions, loops and groups.
+    blocks: u32,
     /// Commands known when the list began.
     first: usize,
 }
@@ -84,6 +92,8 @@ struct Partial {
 }
 
 struct Heredoc {
+    /// Its place in [`Script::heredocs`].
+    index: usize,
     delimiter: String,
     strip_tabs: bool,
 }
@@ -402,6 +412,8 @@ impl<'a> Lexer<'a> {
     /// After a newline: the bodies of the heredocs that the line began.
     fn skip_heredocs(&mut self) {
         for heredoc in std::mem::take(&mut self.heredocs) {
+            let begin = self.at;
+            let mut end = self.bytes.len();
             while self.at < self.bytes.len() {
                 let from = self.at;
                 self.skip_to(b'\n');
@@ -413,8 +425,13 @@ impl<'a> Lexer<'a> {
                     line
                 };
                 if line == heredoc.delimiter {
+                    end = from;
                     break;
                 }
+            }
+            let source = self.source;
+            if let Some(body) = self.script.heredocs.get_mut(heredoc.index) {
+                *body = &source[begin.min(end)..end];
             }
         }
     }

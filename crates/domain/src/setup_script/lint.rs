@@ -40,11 +40,15 @@ pub enum WarningCode {
     PathReplaced,
     /// A process left running.
     BackgroundProcess,
+    /// A shell given a heredoc that goes on after a failure.
+    InnerShellHidesFailure,
+    /// What Docker pulls or builds is not in the image.
+    DockerNotKept,
 }
 
 impl WarningCode {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::BashLcWrapper,
         Self::CurlPipeSh,
         Self::UnpinnedInstall,
@@ -57,6 +61,8 @@ impl WarningCode {
         Self::SystemPython,
         Self::PathReplaced,
         Self::BackgroundProcess,
+        Self::InnerShellHidesFailure,
+        Self::DockerNotKept,
     ];
     /// The wire word.
     pub const fn as_str(self) -> &'static str {
@@ -73,6 +79,8 @@ impl WarningCode {
             Self::SystemPython => "system_python",
             Self::PathReplaced => "path_replaced",
             Self::BackgroundProcess => "background_process",
+            Self::InnerShellHidesFailure => "inner_shell_hides_failure",
+            Self::DockerNotKept => "docker_not_kept",
         }
     }
 }
@@ -113,6 +121,8 @@ pub fn lint(script: &str) -> Vec<ScriptWarning> {
         paths_and_exports(command, &call, &mut found);
         shells(&read.commands, command, &call, &mut found);
         removals(command, &call, &mut found);
+        inner_shell(&read.heredocs, command, &call, &mut found);
+        docker(command, &call, &mut found);
         installs::check(&read.commands, command, &call, venv, &mut found);
         venv |= installs::selects_venv(command);
         if command.background && last_wait.is_none_or(|wait| wait < index) {
@@ -199,6 +209,87 @@ fn paths_and_exports(command: &Command<'_>, call: &Call<'_, '_>, found: &mut Fou
                 "This PATH leaves out what it held, so that even ls may not be found: end it with :$PATH.",
             );
         }
+    }
+}
+
+/// A shell that reads its commands from a heredoc, of which only the last one counts.
+fn inner_shell(bodies: &[&str], command: &Command<'_>, call: &Call<'_, '_>, found: &mut Found) {
+    if !call.is_shell() || !call.reads_program_from_input() || stops_at_failures(call) {
+        return;
+    }
+    let Some(body) = command.heredoc.and_then(|index| bodies.get(index)) else {
+        return;
+    };
+    let stops = Lexer::read(body).commands.iter().any(|inner| {
+        let call = Call::of(inner);
+        call.name == "set" && stops_at_failures(&call)
+    });
+    if !stops && several_statements(body) {
+        found.add(
+            WarningCode::InnerShellHidesFailure,
+            command.line,
+            format!(
+                "This {0} goes on after a command that fails, and the run with it: write {0} -e, or set -e in the first line of the heredoc.",
+                call.name
+            ),
+        );
+    }
+}
+
+fn stops_at_failures(call: &Call<'_, '_>) -> bool {
+    call.has_flag('e', "") || call.option_value("-o").is_some_and(|o| o == "errexit")
+}
+
+/// Whether a text holds more than one statement.
+fn several_statements(text: &str) -> bool {
+    let next = |text: &str| {
+        let mut at = 0;
+        for line in text.split_inclusive('\n') {
+            let bare = line.trim();
+            if !bare.is_empty() && !bare.starts_with('#') {
+                return Some(at + Lexer::statement_end(&text[at..]));
+            }
+            at += line.len();
+        }
+        None
+    };
+    next(text).is_some_and(|end| {
+        let first = &text[..end];
+        (first.contains(';') && Lexer::read(first).commands.len() > 1)
+            || text.get(end..).and_then(next).is_some()
+    })
+}
+
+fn docker(command: &Command<'_>, call: &Call<'_, '_>, found: &mut Found) {
+    let fills_its_store = || {
+        call.operands().next().is_some_and(|verb| {
+            matches!(
+                &*verb.text,
+                "pull"
+                    | "build"
+                    | "buildx"
+                    | "compose"
+                    | "create"
+                    | "image"
+                    | "load"
+                    | "run"
+                    | "up"
+            )
+        })
+    };
+    if matches!(
+        call.name,
+        "docker" | "docker-compose" | "podman" | "nerdctl"
+    ) && fills_its_store()
+    {
+        found.add(
+            WarningCode::DockerNotKept,
+            command.line,
+            format!(
+                "{} needs a privileged environment, and what it pulls or builds is not part of the image that sessions start from: do it in the session.",
+                call.name
+            ),
+        );
     }
 }
 

@@ -126,6 +126,7 @@ impl<'a> Lexer<'a> {
 
     pub(super) fn end_word(&mut self) {
         let source = self.source;
+        let (inside, index) = (self.lists.len() > 1, self.script.heredocs.len());
         let list = self.list_mut();
         let Some(word) = list.word.take() else {
             return;
@@ -136,7 +137,10 @@ impl<'a> Lexer<'a> {
         };
         if let Some(strip_tabs) = list.heredoc.take() {
             let delimiter = text.into_owned();
+            list.command.heredoc = Some(index);
+            self.script.heredocs.push("");
             self.heredocs.push(Heredoc {
+                index,
                 delimiter,
                 strip_tabs,
             });
@@ -146,6 +150,20 @@ impl<'a> Lexer<'a> {
             return;
         }
         let at_start = list.command.words.is_empty();
+        if !word.quoted && list.cases.last() != Some(&true) {
+            let of_function = text == "{"
+                && list.command.words.len() == 2
+                && list
+                    .command
+                    .words
+                    .first()
+                    .is_some_and(|w| w.text == "function");
+            if of_function || (at_start && matches!(&*text, "if" | "do" | "{")) {
+                list.blocks += 1;
+            } else if at_start && matches!(&*text, "fi" | "done" | "}") {
+                list.blocks = list.blocks.saturating_sub(1);
+            }
+        }
         if at_start && !word.quoted && list.cases.last() != Some(&true) {
             if text == "esac" {
                 list.cases.pop();
@@ -168,6 +186,7 @@ impl<'a> Lexer<'a> {
         }
         if at_start {
             list.command.line = word.line;
+            list.command.nested = inside || list.blocks > 0 || !list.cases.is_empty();
         }
         list.command.words.push(Word {
             text,
