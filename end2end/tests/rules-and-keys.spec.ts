@@ -36,6 +36,27 @@ test('rules are pasted, reordered, checked, and tell which of them decides', asy
   await accessible(page);
 });
 
+test('an export moves to the variables, where sessions have it too', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await page.goto(`${groundwork.url}/environments/new`);
+  await alive(page);
+  await page.locator('#name').fill('exports');
+  const script = page.getByLabel('Setup script');
+  await script.fill('echo one\nexport GREETING="good day"\nexport NOW=$(date)\necho two');
+  // Only what is the same wherever it stands.
+  const move = page.getByRole('button', { name: 'Move to variables' });
+  await expect(move).toHaveCount(1);
+  await move.click();
+  await expect(script).toHaveValue('echo one\nexport NOW=$(date)\necho two');
+  await expect(move).toHaveCount(0);
+  await expect(page.getByText('GREETING now stands under Environment variables')).toBeVisible();
+  await expect(page.locator('#env_vars')).toHaveValue('GREETING=good day\n');
+  await page.getByRole('button', { name: 'Create environment', exact: true }).click();
+  await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
+  await page.reload();
+  await expect(page.locator('#env_vars')).toHaveValue('GREETING=good day\n');
+});
+
 test('the keyboard searches, creates and explains itself', async ({ page, groundwork }) => {
   await signIn(page, groundwork.url);
   await createEnvironment(page, groundwork.url, { name: 'keyboard' });

@@ -81,6 +81,25 @@ fn quoted(body: &str, quote: char) -> Option<(String, &str)> {
     None
 }
 
+/// The text with more variables; those that it has already get their new values.
+///
+/// # Errors
+/// Those of [`parse_dotenv`].
+pub fn with_variables(text: &str, more: &[(String, String)]) -> Result<String, String> {
+    let mut vars = parse_dotenv(text)?;
+    if more.iter().any(|(name, _)| vars.contains_key(name)) {
+        vars.extend(more.iter().cloned());
+        return Ok(show_dotenv(&vars));
+    }
+    // Comments and order stay as they were written.
+    let mut text = text.to_owned();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&show_dotenv(&more.iter().cloned().collect()));
+    Ok(text)
+}
+
 /// Writes variables as [`parse_dotenv`] reads them.
 pub fn show_dotenv(vars: &BTreeMap<String, String>) -> String {
     vars.iter()

@@ -22,7 +22,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use dotenv::{parse_dotenv, show_dotenv};
+pub use dotenv::{parse_dotenv, show_dotenv, with_variables};
 pub use merge::{Clash, Merge, Taken, merge};
 pub use rules::{RuleLine, parse_rules, show_rules};
 

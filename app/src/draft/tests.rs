@@ -159,3 +159,16 @@ fn variables_read_back_as_they_were_shown() {
     .collect();
     assert_eq!(parse_dotenv(&show_dotenv(&vars)), Ok(vars));
 }
+
+#[test]
+fn variables_are_added_to_what_is_written() {
+    let more = [("B".to_owned(), "two words # not a note".to_owned())];
+    for (text, expected) in [
+        ("", "B=\"two words # not a note\"\n"),
+        ("# mine\nA=1", "# mine\nA=1\nB=\"two words # not a note\"\n"),
+        ("# mine\nB=1\n", "B=\"two words # not a note\"\n"),
+    ] {
+        assert_eq!(with_variables(text, &more).as_deref(), Ok(expected));
+    }
+    assert!(with_variables("NOVALUE", &more).is_err());
+}

@@ -12,6 +12,7 @@ use crate::{
     api::{AppError, environments::check_environment, history::PutBack},
     components::{Alert, Difference, Errors, Icon, Submit, Tone, focus_first_error},
     draft::Draft,
+    format,
     live::now::Ago,
     pages::inputs::Inputs,
     text::shown,
@@ -313,6 +314,20 @@ pub fn Facts(facts: RwSignal<EnvironmentFacts>) -> impl IntoView {
                                         </dd>
                                     }
                                 });
+                            let prepared = environment.setup_verification.image.clone();
+                            let has_image = prepared.is_some();
+                            let prepared = prepared
+                                .map(|image| {
+                                    let size = format::bytes(u64::try_from(image.size_bytes).unwrap_or(0));
+                                    let gone = if image.usable { "" } else { ", no longer there" };
+                                    view! {
+                                        <dt>"Prepared image"</dt>
+                                        <dd>
+                                            {format!("generation {}, {size}, saved ", image.generation)} <Ago at=image.captured_at />
+                                            {gone}
+                                        </dd>
+                                    }
+                                });
                             view! {
                                 <dl class="pairs">
                                     <dt>"Sessions"</dt>
@@ -321,6 +336,7 @@ pub fn Facts(facts: RwSignal<EnvironmentFacts>) -> impl IntoView {
                                     <dd>{runtime}</dd>
                                     <dt>"Image"</dt>
                                     <dd class="mono">{environment.image.clone()}</dd>
+                                    {prepared}
                                     {environment
                                         .template
                                         .clone()
@@ -340,6 +356,14 @@ pub fn Facts(facts: RwSignal<EnvironmentFacts>) -> impl IntoView {
                                         <Ago at=environment.updated_at />
                                     </dd>
                                 </dl>
+                                {has_image
+                                    .then(|| {
+                                        view! {
+                                            <p class="mt-3 text-xs text-ink-2">
+                                                "A verdict is about what stands on this page. What the script downloads, and what lies behind a mount's address or in a volume, can change without making it stale: test setup again to renew it."
+                                            </p>
+                                        }
+                                    })}
                             }
                         })
                 }}

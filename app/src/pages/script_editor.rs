@@ -1,11 +1,15 @@
 //! The setup script's editor: a plain text area with line numbers and the server's own advice beside the lines.
 
-use domain::{limits, setup_script};
+use domain::{
+    limits,
+    setup_script::{self, MovableExport, WarningCode},
+};
 use leptos::{ev, html, prelude::*};
 use wasm_bindgen::JsCast as _;
 
 use crate::{
     components::{Errors, FieldError, TextField, bind_text},
+    draft::{parse_dotenv, with_variables},
     format,
     pages::inputs::Inputs,
     text::raw,
@@ -36,6 +40,21 @@ pub fn ScriptEditor(
     let warnings = Memo::new(move |_| {
         script.with(|script| setup_script::lint(&setup_script::normalise(script)))
     });
+    // Only where the variables can be read, so that one can be added.
+    let movable = Memo::new(move |_| {
+        let readable = !readonly && inputs.env_vars.with(|text| parse_dotenv(text).is_ok());
+        let exports = warnings.with(|found| {
+            found
+                .iter()
+                .any(|warning| warning.code == WarningCode::ExportDoesNotPersist)
+        });
+        if readable && exports {
+            script.with(|script| setup_script::movable_exports(script))
+        } else {
+            Vec::new()
+        }
+    });
+    let moved = RwSignal::new(String::new());
     let bytes = Memo::new(move |_| script.with(|script| setup_script::normalise(script).len()));
     let lines = Memo::new(move |_| {
         script.with(|script| script.lines().count().max(1) + usize::from(script.ends_with('\n')))
@@ -120,13 +139,24 @@ pub fn ScriptEditor(
                                     >
                                         {format!("Line {line}")}
                                     </button>
-                                    <span class="text-ink-2">{warning.message}</span>
+                                    <span class="text-ink-2">
+                                        {warning.message}
+                                        {(warning.code == WarningCode::ExportDoesNotPersist)
+                                            .then(|| {
+                                                movable.with(|movable| movable.iter().find(|export| export.line == line).cloned())
+                                            })
+                                            .flatten()
+                                            .map(|export| view! { " " <MoveButton inputs export moved /> })}
+                                    </span>
                                 </li>
                             }
                         })
                         .collect_view()
                 }}
             </ul>
+            <p class="text-xs text-ink-2" role="status">
+                {move || moved.get()}
+            </p>
         </div>
         <div class="max-w-60">
             <TextField
@@ -142,6 +172,47 @@ pub fn ScriptEditor(
                 readonly=readonly
             />
         </div>
+    }
+    .into_any()
+}
+
+/// Makes variables of the environment out of a line that exports them.
+#[component]
+fn MoveButton(
+    inputs: Inputs,
+    export: MovableExport,
+    /// What was done, for the reader.
+    moved: RwSignal<String>,
+) -> impl IntoView {
+    let act = move |_| {
+        let text = inputs
+            .env_vars
+            .with_untracked(|text| with_variables(text, &export.variables));
+        if let Ok(text) = text {
+            let names: Vec<&str> = export
+                .variables
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect();
+            moved.set(format!(
+                "{} now stands under Environment variables; it takes effect when you save.",
+                names.join(", ")
+            ));
+            inputs.env_vars.set(text);
+            inputs
+                .script
+                .update(|script| *script = setup_script::without_line(script, export.line));
+            // The button is gone.
+            let line = export.line;
+            request_animation_frame(move || {
+                go_to(line);
+            });
+        }
+    };
+    view! {
+        <button type="button" class="link" on:click=act>
+            "Move to variables"
+        </button>
     }
     .into_any()
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use domain::network_policy::{Rule, RuleAction};
+
 use super::*;
 
 fn plan() -> Plan {
@@ -76,6 +78,21 @@ fn notes_name_sizes_and_times() {
     assert_eq!(
         policy_sentence(&NetworkPolicy::no_access(), [1, 2, 0xab, 4]),
         "Network: no host can be reached (0 rules, policy 0102ab04)."
+    );
+    assert_eq!(
+        policy_sentence(&NetworkPolicy::Unrestricted, [0, 0, 0, 255]),
+        "Network: unrestricted (policy 000000ff); it is ready."
+    );
+    let rule = |host: &str| Rule {
+        host_glob: host.to_owned(),
+        action: RuleAction::Allow,
+    };
+    assert_eq!(
+        policy_sentence(
+            &NetworkPolicy::Rules(vec![rule("a.example"), rule("b.example")]),
+            [1, 2, 3, 4]
+        ),
+        "Network: 2 rules in force (policy 01020304); it is ready."
     );
 }
 

@@ -16,6 +16,8 @@ mod environments;
 mod openapi;
 mod own_api;
 mod pages;
+mod parity;
+mod run_pages;
 mod sessions;
 mod setup_runs;
 mod support;
