@@ -3,7 +3,7 @@
 #[cfg(feature = "ssr")]
 use domain::ids::AuditId;
 use domain::{
-    ids::{InvitationId, UserId},
+    ids::{EnvironmentId, InvitationId, SetupRunId, UserId},
     roles::Role,
     timestamp::Timestamp,
 };
@@ -110,6 +110,21 @@ pub async fn load_workers() -> Result<WorkersPage, AppError> {
         workers,
         now_micros: app.control.clock().now().micros(),
     })
+}
+
+/// Takes a run away from the worker that holds it.
+#[server(name = ReleaseRun, prefix = "/fn", endpoint = "release-run")]
+pub async fn release_run(
+    environment_id: EnvironmentId,
+    setup_run_id: SetupRunId,
+) -> Result<(), AppError> {
+    use super::door;
+    let app = door::member()?;
+    let released = app
+        .control
+        .release_setup_run(&app.ctx, environment_id, setup_run_id)
+        .await;
+    door::answer(&app.ctx, released).map(|_| ())
 }
 
 /// What entries of the audit log are wanted, as a form or an address writes it; empty: all.

@@ -212,6 +212,13 @@ impl Error {
             format!("The setup run has already ended as {status}; there is nothing to cancel."),
         )
     }
+    /// The run has ended, and no worker holds it any more.
+    pub fn setup_run_over(status: domain::setup_run::Status) -> Self {
+        Self::new(
+            Code::SetupRunFinished,
+            format!("The setup run has already ended as {status}; no worker holds it any more."),
+        )
+    }
     /// No session can start.
     pub fn environment_not_verified(next: Option<NextAction>) -> Self {
         let error = Self::new(

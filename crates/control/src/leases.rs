@@ -16,7 +16,10 @@ use crate::{
     accounts::lock,
     ending::conclude,
     environments::system_line,
-    ports::{Effects, RunChange, StoreError, Topic, Written, rows::SetupRunRow},
+    ports::{
+        Effects, RunChange, StoreError, Topic, Written,
+        rows::{AuditRow, SetupRunRow},
+    },
 };
 
 /// That a worker was heard of is noted in its row at most this often: an idle worker should not keep the disk busy.
@@ -147,6 +150,16 @@ impl Control {
         next: &SetupRunRow,
         line: Option<&LogLine>,
     ) -> Result<Written, StoreError> {
+        self.write_run_with(row, next, line, Vec::new()).await
+    }
+
+    async fn write_run_with(
+        &self,
+        row: &SetupRunRow,
+        next: &SetupRunRow,
+        line: Option<&LogLine>,
+        audit: Vec<AuditRow>,
+    ) -> Result<Written, StoreError> {
         let environment = if next.state.status.is_terminal() {
             self.0
                 .store
@@ -170,7 +183,10 @@ impl Control {
                     system_line: line,
                 },
                 pair,
-                Effects::default(),
+                Effects {
+                    audit,
+                    ..Effects::default()
+                },
             )
             .await
     }
@@ -181,6 +197,17 @@ impl Control {
         run: SetupRunId,
         attempt: u32,
         fault: &Fault,
+    ) -> Result<bool, StoreError> {
+        self.lose_as(run, attempt, fault, Vec::new()).await
+    }
+
+    /// The same, written to the audit log.
+    pub(crate) async fn lose_as(
+        &self,
+        run: SetupRunId,
+        attempt: u32,
+        fault: &Fault,
+        audit: Vec<AuditRow>,
     ) -> Result<bool, StoreError> {
         for _ in 0..RACES_MAX {
             let Some(row) = self.0.store.run(run).await? else {
@@ -222,7 +249,7 @@ impl Control {
                 next.finished_at = Some(now);
             }
             if self
-                .write_run(&row, &next, Some(&system_line(now, text)))
+                .write_run_with(&row, &next, Some(&system_line(now, text)), audit.clone())
                 .await?
                 == Written::Done
             {

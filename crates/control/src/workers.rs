@@ -1,11 +1,20 @@
 //! Workers, and whether the deployment is ready.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use domain::{ids::WorkerId, roles::Action, timestamp::Timestamp};
-use wire::console::WorkerItem;
+use domain::{
+    ids::{EnvironmentId, SetupRunId, WorkerId},
+    roles::Action,
+    timestamp::Timestamp,
+};
+use serde_json::json;
+use wire::{
+    console::{HeldRun, WorkerItem},
+    managed_agents::SetupRun,
+    worker::Fault,
+};
 
-use crate::{Control, OpCtx, Result, accounts::lock};
+use crate::{Control, Error, OpCtx, Result, accounts::lock};
 
 /// A worker that was heard of within this time, by this process or another, is there.
 const ALIVE_WITHIN: Duration = Duration::from_secs(60);
@@ -41,8 +50,31 @@ impl Control {
 
     /// Workers, newest first.
     pub async fn workers(&self, ctx: &OpCtx) -> Result<Vec<WorkerItem>> {
-        ctx.require(Action::ManageWorkers)?;
+        let organization = ctx.require(Action::ManageWorkers)?.organization_id;
         let driven = self.0.store.driven_runs().await?;
+        let mut held: HashMap<WorkerId, Vec<HeldRun>> = HashMap::new();
+        for run in &driven {
+            let Some(worker) = run
+                .worker_id
+                .filter(|_| run.organization_id == organization)
+            else {
+                continue;
+            };
+            let environment = self
+                .0
+                .store
+                .environment(organization, run.environment_id)
+                .await?;
+            held.entry(worker).or_default().push(HeldRun {
+                setup_run_id: run.setup_run_id,
+                environment_id: run.environment_id,
+                environment_name: environment.map_or_else(String::new, |row| row.definition.name),
+                phase: run.state.phase,
+                attempt: run.state.attempt,
+                cancelling: run.state.cancel_requested,
+                silent_seconds: self.silent_for(run.setup_run_id).as_secs(),
+            });
+        }
         let running = |id: WorkerId| {
             let count = driven
                 .iter()
@@ -62,6 +94,7 @@ impl Control {
                     version: row.version,
                     capacity: row.capacity,
                     running: running(row.worker_id),
+                    held: held.remove(&row.worker_id).unwrap_or_default(),
                     runner_image,
                     runner_image_digest,
                     registered_at: row.registered_at,
@@ -70,6 +103,54 @@ impl Control {
                 }
             })
             .collect())
+    }
+
+    /// How long nothing was heard of a driven run; nothing is known of it: no time.
+    fn silent_for(&self, run: SetupRunId) -> Duration {
+        let now = self.0.clock.monotonic();
+        lock(&self.0.leases)
+            .driven
+            .get(&run)
+            .map_or(Duration::ZERO, |lease| now.saturating_sub(lease.heard))
+    }
+
+    /// Takes a run away from the worker that holds it: for one that hangs and still says that it lives. As when the worker
+    /// is lost, the run is tried again, at most twice, or ends.
+    ///
+    /// # Errors
+    /// `409` once it has ended, `400` while it waits for a worker.
+    pub async fn release_setup_run(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+    ) -> Result<SetupRun> {
+        let (_, row) = self
+            .load_run(ctx, environment, run, Action::ManageWorkers)
+            .await?;
+        if row.state.status.is_terminal() {
+            return Err(Error::setup_run_over(row.state.status));
+        }
+        if !row.state.driven {
+            return Err(Error::invalid_request(
+                "No worker holds this run: it waits for one. Cancel it if it is not wanted any more.",
+            ));
+        }
+        let fault = Fault {
+            reason: "released".to_owned(),
+            message: "An admin took this run away from its worker.".to_owned(),
+        };
+        let audit = self.audit(
+            ctx,
+            row.organization_id,
+            "setup_run.release",
+            run,
+            json!({"environment_id": environment, "attempt": row.state.attempt}),
+        );
+        // Somebody was faster where it changes nothing: the answer is how the run stands.
+        self.lose_as(run, row.state.attempt, &fault, vec![audit])
+            .await?;
+        self.get_setup_run(ctx, environment, run, None).await
     }
 
     /// For `/readyz`; anyone may ask.

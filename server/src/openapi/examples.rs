@@ -192,6 +192,10 @@ pub(super) fn key() -> Value {
 pub(super) fn worker() -> Value {
     json!({
         "worker_id": WORKER, "name": "worker-1", "runtime": "oci", "version": "0.1.0", "capacity": 4, "running": 1,
+        "held": [{
+            "setup_run_id": RUN, "environment_id": ENVIRONMENT, "environment_name": "data-analysis", "phase": "setup",
+            "attempt": 1, "cancelling": false, "silent_seconds": 2,
+        }],
         "runner_image": "groundwork/runner:1", "runner_image_digest": FINGERPRINT,
         "registered_at": MORNING, "seen_at": LATER, "alive": true,
     })

@@ -149,6 +149,11 @@ fn table() -> Vec<(Operation, MethodRouter<AppState>)> {
         "/groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/log.txt",
         get(setup_runs::log_text),
     );
+    add(
+        "POST",
+        "/groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/release",
+        post(setup_runs::release),
+    );
     add("GET", "/groundwork/v1/sessions", get(sessions::list));
     add("POST", "/groundwork/v1/sessions", post(sessions::create));
     add(

@@ -106,6 +106,19 @@ pub async fn cancel(
     Ok(Json(state.control.cancel_setup_run(&ctx, id, run).await?))
 }
 
+/// Takes the run away from its worker.
+pub async fn release(
+    State(state): State<AppState>,
+    Ctx(ctx): Ctx,
+    OfRun(id, run): OfRun,
+    query: Query,
+    body: Body,
+) -> Result<Json<SetupRun>, Problem> {
+    query.only(&[])?;
+    body.none()?;
+    Ok(Json(state.control.release_setup_run(&ctx, id, run).await?))
+}
+
 /// The whole log as plain text.
 pub async fn log_text(
     State(state): State<AppState>,

@@ -88,6 +88,11 @@ fn rest_rows() -> Vec<Row> {
             "",
             [401, 403, 409, 409],
         ),
+        row(
+            "POST /groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/release",
+            "",
+            [401, 403, 403, 409],
+        ),
         row("GET /groundwork/v1/environments", "", READ),
         row(
             "GET /groundwork/v1/environments/{environment_id}/staleness",

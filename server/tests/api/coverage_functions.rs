@@ -103,6 +103,7 @@ pub fn all() -> Vec<Function> {
         function("/fn/change-role", &[NOBODY, ("role", "user")], ADMINS_NONE),
         function("/fn/remove-member", &[NOBODY], ADMINS_NONE),
         function("/fn/workers", &[], ADMINS),
+        function("/fn/release-run", &[ENVIRONMENT, RUN], [401, 403, 403, 409]),
         function("/fn/audit", &[], ADMINS),
         function(
             "/fn/environments",

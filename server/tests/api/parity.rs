@@ -166,6 +166,10 @@ fn calls() -> Vec<(&'static str, Vec<&'static str>)> {
         ),
         ("change-role", vec!["PATCH G/members/{user_id}"]),
         ("remove-member", vec!["DELETE G/members/{user_id}"]),
+        (
+            "release-run",
+            vec!["POST G/environments/{environment_id}/setup-runs/{setup_run_id}/release"],
+        ),
         ("workers", vec!["GET G/workers"]),
         ("audit", vec!["GET G/audit-events"]),
     ]

@@ -6,10 +6,14 @@ use domain::setup_run::{FailureCode, Phase};
 use testkit::{PASSWORD, TestWorker};
 use wire::worker::RunOutcome;
 
-use crate::support::{Doors, USER};
+use crate::support::{ADMIN, Doors, USER};
 
 async fn page(doors: &Doors, path: &str) -> String {
-    let form = [("email", USER), ("password", PASSWORD)];
+    page_of(doors, USER, path).await
+}
+
+async fn page_of(doors: &Doors, who: &str, path: &str) -> String {
+    let form = [("email", who), ("password", PASSWORD)];
     let signed_in = doors.post("/fn/sign-in").form(&form).send().await;
     let cookie = signed_in
         .cookie()
@@ -94,6 +98,30 @@ async fn an_environments_page_tells_the_age_of_its_image_and_what_a_verdict_is_n
     app.clock.advance(Duration::from_secs(3 * 86_400));
     let html = page(&doors, &path).await;
     for text in ["Prepared image", "generation 1, ", "3 days ago", about] {
+        assert!(html.contains(text), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_workers_page_names_what_each_holds_and_offers_to_release_it() {
+    let doors = Doors::open().await;
+    let app = &doors.app;
+    let environment = app.environment("held by one", "true").await;
+    let worker = app.worker("w").await;
+    let idle = page_of(&doors, ADMIN, "/workers").await;
+    assert!(!idle.contains("Release"));
+    let run = app.run(environment).await;
+    let held = worker.claim().await.held;
+    worker.reach(held, Phase::Setup).await.unwrap();
+    app.clock.advance(Duration::from_secs(12));
+    let html = page_of(&doors, ADMIN, "/workers").await;
+    for text in [
+        "held by one",
+        &format!("/environments/{environment}/runs/{run}"),
+        "setup · last word 12 s ago",
+        "/fn/release-run",
+        "Release",
+    ] {
         assert!(html.contains(text), "{text}");
     }
 }

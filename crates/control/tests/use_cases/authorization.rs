@@ -292,6 +292,16 @@ const CALLS: &[(&str, Role, Call)] = &[
     ("audit_log", Role::Admin, |w, c| {
         Box::pin(async { w.control.audit_log(c, None).await.map(drop) })
     }),
+    ("release_setup_run", Role::Admin, |w, c| {
+        Box::pin(async {
+            match w.control.release_setup_run(c, w.environment, w.run).await {
+                // Allowed; no worker holds it.
+                Err(error) if error.code() == Code::InvalidRequest => Ok(()),
+                Err(error) if error.code() == Code::SetupRunFinished => Ok(()),
+                other => other.map(drop),
+            }
+        })
+    }),
     ("cancel_setup_run", Role::Developer, |w, c| {
         Box::pin(async {
             match w.control.cancel_setup_run(c, w.environment, w.run).await {

@@ -8,7 +8,10 @@ use control::{
 };
 use domain::setup_run::{FailureCode, Phase, Status, Stream};
 use testkit::TestApp;
-use wire::worker::{Fault, Gateway as _, Order};
+use wire::{
+    error::Code,
+    worker::{Fault, Gateway as _, Order},
+};
 
 const LOST: Duration = Duration::from_secs(20);
 
@@ -163,6 +166,56 @@ async fn a_run_that_waits_to_be_tried_again_can_be_cancelled() {
         .await
         .unwrap();
     assert_eq!(read.status, Status::Cancelled);
+}
+
+#[tokio::test]
+async fn an_admin_takes_a_run_from_a_worker_that_hangs() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    let run = app.run(id).await;
+    let release = || app.control.release_setup_run(&app.admin, id, run);
+    let waiting = release().await.unwrap_err();
+    assert_eq!(waiting.code(), Code::InvalidRequest);
+    let worker = app.worker("w").await;
+    for attempt in 1..=3 {
+        let held = worker.claim().await.held;
+        assert_eq!(held.attempt, attempt);
+        worker.reach(held, Phase::Setup).await.unwrap();
+        app.clock.advance(Duration::from_secs(7));
+        let listed = app.control.workers(&app.admin).await.unwrap();
+        let [holds] = listed[0].held.as_slice() else {
+            panic!("{listed:?}");
+        };
+        assert_eq!((holds.setup_run_id, holds.phase), (run, Phase::Setup));
+        assert_eq!((holds.attempt, holds.silent_seconds), (attempt, 7));
+        assert_eq!(holds.environment_name, "one");
+        let released = release().await.unwrap();
+        let expected = match attempt {
+            3 => Status::Failed,
+            _ => Status::Provisioning,
+        };
+        assert_eq!(released.status, expected);
+        // Whatever it still says of the run counts no more.
+        assert_ne!(worker.beat(held).await, Order::Continue);
+        assert!(worker.write(held, 90, &["x"]).await.is_err());
+    }
+    let ended = app.control.run_view(&app.admin, id, run).await.unwrap();
+    assert_eq!(ended.failure_code, Some(FailureCode::SandboxLost));
+    let over = release().await.unwrap_err();
+    assert_eq!(over.code(), Code::SetupRunFinished);
+    let lines = system_lines(&app, id, run).await;
+    assert!(
+        lines.contains(
+            &"An admin took this run away from its worker. Trying again (try 2 of 3).".to_owned()
+        ),
+        "{lines:#?}"
+    );
+    let audit = app.control.audit_log(&app.admin, None).await.unwrap();
+    let releases = audit
+        .items
+        .iter()
+        .filter(|item| item.action == "setup_run.release");
+    assert_eq!(releases.count(), 3);
 }
 
 #[tokio::test]

@@ -305,6 +305,34 @@ mod tests {
     }
 
     #[test]
+    fn nothing_in_an_image_installs_updates_by_itself() {
+        // It would hold apt's lock just when a script wants it.
+        let updaters = [
+            "apt-config-auto-update",
+            "apticron",
+            "cron",
+            "cron-apt",
+            "packagekit",
+            "snapd",
+            "systemd",
+            "systemd-sysv",
+            "unattended-upgrades",
+            "update-manager-core",
+        ];
+        let mut lists = 0;
+        for (name, text) in FILES {
+            if !name.ends_with(".packages") {
+                continue;
+            }
+            lists += 1;
+            for package in text.lines().map(str::trim) {
+                assert!(!updaters.contains(&package), "{name}: {package}");
+            }
+        }
+        assert_eq!(lists, Variant::ALL.len());
+    }
+
+    #[test]
     fn an_unfinished_build_is_no_image() -> std::io::Result<()> {
         let dir = tempfile::tempdir()?;
         let store = ImageStore::new(dir.path());

@@ -1,8 +1,9 @@
 //! Members, invitations, API keys, workers, the audit log.
 
 use domain::{
-    ids::{ApiKeyId, AuditId, InvitationId, UserId, WorkerId},
+    ids::{ApiKeyId, AuditId, EnvironmentId, InvitationId, SetupRunId, UserId, WorkerId},
     roles::Role,
+    setup_run::Phase,
     timestamp::Timestamp,
 };
 use serde::{Deserialize, Serialize};
@@ -103,6 +104,8 @@ pub struct WorkerItem {
     pub capacity: u32,
     /// Runs it holds.
     pub running: u32,
+    /// Those of the viewer's organization.
+    pub held: Vec<HeldRun>,
     /// Runner image reference.
     pub runner_image: Option<String>,
     /// Its digest.
@@ -113,6 +116,26 @@ pub struct WorkerItem {
     pub seen_at: Timestamp,
     /// Heard of lately.
     pub alive: bool,
+}
+
+/// A run that a worker holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+pub struct HeldRun {
+    /// Id.
+    pub setup_run_id: SetupRunId,
+    /// What it tests.
+    pub environment_id: EnvironmentId,
+    /// Its name; empty: it was deleted.
+    pub environment_name: String,
+    /// Where the run is.
+    pub phase: Phase,
+    /// Which try, from 1.
+    pub attempt: u32,
+    /// A member asked for it to be stopped.
+    pub cancelling: bool,
+    /// Seconds since its worker last said something of it.
+    pub silent_seconds: u64,
 }
 
 /// An entry of the audit log.

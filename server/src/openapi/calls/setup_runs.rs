@@ -109,6 +109,16 @@ pub(super) fn calls() -> Vec<Describe> {
             .plain(&["text/plain"], "The log.", "$ uv venv --seed /workspace/.venv\nUsing CPython 3.13\n")
             .header("Content-Disposition", "A file name for the download."),
         call(
+            "POST",
+            "/groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/release",
+            "releaseSetupRun", SetupRuns, Admin, "Take a run away from its worker",
+        )
+            .text("For a worker that hangs and still says that it lives; one that is silent loses its runs by itself. The run is \
+                   tried again, at most twice in all, or ends; the worker can change nothing of it any more.")
+            .no_body()
+            .json::<SetupRun>(200, "The run, which waits for a worker or has ended.", examples::queued_run())
+            .errors(&[Code::SetupRunFinished]),
+        call(
             "GET",
             "/groundwork/v1/environments/{environment_id}/setup-runs/{setup_run_id}/egress",
             "listSetupRunHosts", SetupRuns, User, "List the hosts that a run asked for",
