@@ -246,7 +246,7 @@ impl Follower {
         self.link = Link::Asking;
         let next = if more && change.lines {
             Next::Ask(0)
-        } else if self.asked % ASK_MOST == 0 {
+        } else if self.asked.is_multiple_of(ASK_MOST) {
             Next::Again(0)
         } else {
             Next::Ask(ASK_EVERY)

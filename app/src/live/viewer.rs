@@ -145,7 +145,7 @@ impl Viewer {
                     });
                     let told = self.follower.try_update_value(|follower| match refused {
                         Some((code, why)) => {
-                            let next = match follower.closed(Some((code, &why))) {
+                            let next = match follower.closed(Some((code, why.as_str()))) {
                                 Next::Done => Next::Done,
                                 _ => follower.asked(None).1,
                             };
