@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use control::ports::Clock as _;
 use domain::setup_run::{FailureCode, Phase};
 use testkit::{PASSWORD, TestWorker};
-use wire::worker::RunOutcome;
+use wire::worker::{Gateway as _, RunOutcome};
 
 use crate::support::{ADMIN, Doors, USER};
 
@@ -97,7 +98,7 @@ async fn an_environments_page_tells_the_age_of_its_image_and_what_a_verdict_is_n
     worker.pass(worker.claim().await.held).await;
     app.clock.advance(Duration::from_secs(3 * 86_400));
     let html = page(&doors, &path).await;
-    for text in ["Prepared image", "generation 1, ", "3 days ago", about] {
+    for text in ["Prepared image", "generation 1, ", "3 d ago", about] {
         assert!(html.contains(text), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use domain::{
     limits::{LOG_PAGE_MAX, RUN_LIST_MAX, SAFE_INTEGER_MAX, WAIT_SECONDS_MAX},
-    roles::Role::{Developer, User},
+    roles::Role::{Admin, Developer, User},
 };
 use serde_json::{Value, json};
 use wire::{
