@@ -96,10 +96,13 @@ fn held_run(run: HeldRun, release: ServerAction<ReleaseRun>) -> impl IntoView {
     if run.attempt > 1 {
         facts.push(format!("try {}", run.attempt));
     }
-    facts.push(format!(
-        "last word {} ago",
-        format::duration(i64::try_from(run.silent_seconds).unwrap_or(i64::MAX / 1_000) * 1_000)
-    ));
+    facts.push(match i64::try_from(run.silent_seconds) {
+        Ok(0) => "last word just now".to_owned(),
+        seconds => format!(
+            "last word {} ago",
+            format::duration(seconds.unwrap_or(i64::MAX / 1_000) * 1_000)
+        ),
+    });
     let facts = facts.join(" · ");
     view! {
         <div class="mt-1 flex flex-wrap items-center gap-x-2 gap-y-1">
@@ -140,10 +143,10 @@ fn worker_row(worker: WorkerItem, release: ServerAction<ReleaseRun>) -> impl Int
             </td>
             <td data-label="Runtime">{worker.runtime}</td>
             <td data-label="Runs" class="tabular-nums">
-                {worker.running}
-                " of "
-                {worker.capacity}
-                {worker.held.into_iter().map(|run| held_run(run, release)).collect_view()}
+                <div>
+                    <span class="whitespace-nowrap">{worker.running} " of " {worker.capacity}</span>
+                    {worker.held.into_iter().map(|run| held_run(run, release)).collect_view()}
+                </div>
             </td>
             <td data-label="Runner image">
                 {match worker.runner_image {
