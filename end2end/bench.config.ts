@@ -2,4 +2,10 @@ import { defineConfig } from '@playwright/test';
 import stories from './playwright.config';
 
 // Measurements, run by `make bench`, never by `make test`: a busy machine says nothing.
-export default defineConfig({ ...stories, testDir: 'bench', timeout: 300_000 });
+// Without traces: recording them takes a part of what is measured.
+export default defineConfig({
+  ...stories,
+  testDir: 'bench',
+  timeout: 300_000,
+  use: { ...stories.use, trace: 'off', screenshot: 'off' },
+});

@@ -1,4 +1,5 @@
 // What the stories share: one server for a file's stories, a page that fails the story on any console error, and people.
+import { appendFileSync } from 'node:fs';
 import AxeBuilder from '@axe-core/playwright';
 import { type Browser, type BrowserContext, type Page, test as base, expect } from '@playwright/test';
 import { Groundwork } from './groundwork';
@@ -24,6 +25,7 @@ export const test = base.extend<{ complaints: string[] }, { groundwork: Groundwo
       const complaints: string[] = [];
       groundwork.cuts = false;
       watch(page, complaints, groundwork);
+      await measure(page);
       await use(complaints);
       expect(complaints).toEqual([]);
     },
@@ -42,6 +44,24 @@ export function watch(page: Page, complaints: string[], groundwork?: Groundwork)
     // The browser's own note of a connection that the story has cut.
     const cut = groundwork?.cuts && /^Failed to load resource: net::ERR_/.test(text);
     if ((message.type() === 'error' && !refusal && !cut) || /hydrat/i.test(text)) complaints.push(text);
+  });
+}
+
+/** Where `GROUNDWORK_INTERACTIONS` names a file: notes there how long each interaction took until its next paint, milliseconds. */
+async function measure(page: Page): Promise<void> {
+  const file = process.env.GROUNDWORK_INTERACTIONS;
+  if (!file) return;
+  await page.addInitScript(() => {
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries() as (PerformanceEntry & { interactionId?: number })[]) {
+        if (entry.interactionId) console.debug(`interaction ${entry.interactionId} ${entry.duration} ${entry.name}`);
+      }
+    }).observe({ type: 'event', durationThreshold: 16, buffered: true } as PerformanceObserverInit);
+  });
+  page.on('console', (message) => {
+    if (message.type() === 'debug' && message.text().startsWith('interaction ')) {
+      appendFileSync(file, `${test.info().title}\t${message.text()}\n`);
+    }
   });
 }
 

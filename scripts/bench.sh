@@ -19,3 +19,8 @@ say "API"
 cargo bench -q -p server --bench api
 say "console"
 (cd end2end && npx playwright test --config bench.config.ts)
+say "interactions, over all stories"
+notes=$(mktemp)
+(cd end2end && GROUNDWORK_INTERACTIONS=$notes npx playwright test --reporter dot >/dev/null) || say "a story failed; its interactions count all the same"
+python3 scripts/interactions.py "$notes"
+rm -f "$notes"

@@ -38,6 +38,40 @@ pub fn shell(options: LeptosOptions) -> impl IntoView {
     }
 }
 
+/// The pages' addresses, with those that only development builds have.
+macro_rules! addresses {
+    ($($development:tt)*) => {
+        view! {
+            <Title text="Groundwork" />
+            <Router>
+                <Routes fallback=pages::NotFound>
+                    $($development)*
+                    <Route path=path!("/setup") view={Lazy::<lazy::SetUpRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/sign-in") view={Lazy::<lazy::SignInRoute>::new()} ssr=SsrMode::Async />
+                    <Route path=path!("/invite/:token") view={Lazy::<lazy::InviteRoute>::new()} ssr=SsrMode::Async />
+                    <ParentRoute path=path!("") view=pages::Console ssr=SsrMode::Async>
+                        <Route path=path!("/") view=pages::Home ssr=SsrMode::Async />
+                        <Route path=path!("/environments") view=pages::EnvironmentsPage ssr=SsrMode::Async />
+                        <Route path=path!("/environments/new") view={Lazy::<lazy::NewEnvironmentRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/environments/:id") view={Lazy::<lazy::EnvironmentRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/environments/:id/history") view={Lazy::<lazy::HistoryRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/environments/:id/delete") view={Lazy::<lazy::DeleteRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/environments/:id/runs/:run") view={Lazy::<lazy::RunRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/sessions") view={Lazy::<lazy::SessionsRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/sessions/:id") view={Lazy::<lazy::SessionRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/sessions/:id/delete") view={Lazy::<lazy::DeleteSessionRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/account") view={Lazy::<lazy::AccountRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/members") view={Lazy::<lazy::MembersRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/api-keys") view={Lazy::<lazy::KeysRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/workers") view={Lazy::<lazy::WorkersRoute>::new()} ssr=SsrMode::Async />
+                        <Route path=path!("/audit") view={Lazy::<lazy::AuditRoute>::new()} ssr=SsrMode::Async />
+                    </ParentRoute>
+                </Routes>
+            </Router>
+        }
+    };
+}
+
 /// The root component. Every page waits for its data before it is sent: it is whole without scripting, and one that does
 /// not exist answers 404.
 #[component]
@@ -50,31 +84,11 @@ pub fn App() -> impl IntoView {
             let _ = body.set_attribute("data-alive", "");
         }
     });
-    view! {
-        <Title text="Groundwork" />
-        <Router>
-            <Routes fallback=pages::NotFound>
-                <Route path=path!("/setup") view={Lazy::<lazy::SetUpRoute>::new()} ssr=SsrMode::Async />
-                <Route path=path!("/sign-in") view={Lazy::<lazy::SignInRoute>::new()} ssr=SsrMode::Async />
-                <Route path=path!("/invite/:token") view={Lazy::<lazy::InviteRoute>::new()} ssr=SsrMode::Async />
-                <ParentRoute path=path!("") view=pages::Console ssr=SsrMode::Async>
-                    <Route path=path!("/") view=pages::Home ssr=SsrMode::Async />
-                    <Route path=path!("/environments") view=pages::EnvironmentsPage ssr=SsrMode::Async />
-                    <Route path=path!("/environments/new") view={Lazy::<lazy::NewEnvironmentRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/environments/:id") view={Lazy::<lazy::EnvironmentRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/environments/:id/history") view={Lazy::<lazy::HistoryRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/environments/:id/delete") view={Lazy::<lazy::DeleteRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/environments/:id/runs/:run") view={Lazy::<lazy::RunRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/sessions") view={Lazy::<lazy::SessionsRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/sessions/:id") view={Lazy::<lazy::SessionRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/sessions/:id/delete") view={Lazy::<lazy::DeleteSessionRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/account") view={Lazy::<lazy::AccountRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/members") view={Lazy::<lazy::MembersRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/api-keys") view={Lazy::<lazy::KeysRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/workers") view={Lazy::<lazy::WorkersRoute>::new()} ssr=SsrMode::Async />
-                    <Route path=path!("/audit") view={Lazy::<lazy::AuditRoute>::new()} ssr=SsrMode::Async />
-                </ParentRoute>
-            </Routes>
-        </Router>
-    }
+    #[cfg(debug_assertions)]
+    let view = addresses! {
+        <Route path=path!("/styleguide") view=pages::StyleguidePage ssr=SsrMode::Async />
+    };
+    #[cfg(not(debug_assertions))]
+    let view = addresses! {};
+    view
 }

@@ -49,41 +49,56 @@ pub async fn set_secret(
     door::answer(&app.ctx, set).map(|item| item.name)
 }
 
-/// Sets every variable of a `.env` text as a secret, up to the first that is refused; answers their names.
-#[server(name = SetSecrets, prefix = "/fn", endpoint = "set-secrets")]
-pub async fn set_secrets(
+/// What a pasted `.env` text set, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VariablesSet {
+    /// Secret variables.
+    pub secret: Vec<String>,
+    /// Environment variables.
+    pub plain: Vec<String>,
+}
+
+/// Sets the variables of a `.env` text: those named in `secret` as secrets, the others as environment variables. Unless
+/// somebody has chosen, names and values tell which is which.
+#[server(name = SetVariables, prefix = "/fn", endpoint = "set-variables")]
+pub async fn set_variables(
     environment_id: EnvironmentId,
     dotenv: String,
-) -> Result<String, AppError> {
+    #[server(default)] secret: Vec<String>,
+    #[server(default)] chosen: bool,
+) -> Result<VariablesSet, AppError> {
     use super::door;
     let app = door::member()?;
-    let vars = crate::draft::parse_dotenv(&dotenv).map_err(|message| {
-        let error = control::Error::invalid_field("dotenv", message);
-        door::answer::<()>(&app.ctx, Err(error))
-            .err()
-            .unwrap_or_else(|| AppError::new(wire::error::Code::InvalidRequest, ""))
-    })?;
-    let mut set = Vec::new();
-    for (name, value) in vars {
-        let value = control::Secret::new(value);
-        let answer = app
-            .control
-            .set_secret(&app.ctx, environment_id, &name, &value)
-            .await;
-        if let Err(mut error) = door::answer(&app.ctx, answer) {
-            error.0.message = match set.is_empty() {
-                true => format!("{name}: {}", error.0.message),
-                false => format!(
-                    "{name}: {} Set before it: {}.",
-                    error.0.message,
-                    set.join(", ")
-                ),
-            };
-            return Err(error);
+    let lines = match crate::draft::parse_dotenv(&dotenv) {
+        Ok(lines) if lines.is_empty() => Err("There is no NAME=value line.".to_owned()),
+        read => read,
+    };
+    let lines = lines.map_err(|message| control::Error::invalid_field("dotenv", message));
+    let lines = door::answer(&app.ctx, lines)?;
+    let (secret, plain): (Vec<_>, Vec<_>) = lines.into_iter().partition(|(name, value)| {
+        if chosen {
+            secret.contains(name)
+        } else {
+            domain::secrets::looks_secret(name, value)
         }
-        set.push(name);
-    }
-    Ok(set.join(", "))
+    });
+    let names = |lines: &[(String, String)]| lines.iter().map(|(name, _)| name.clone()).collect();
+    let answer = VariablesSet {
+        secret: names(&secret),
+        plain: names(&plain),
+    };
+    let variables = control::variables::Variables {
+        plain: plain.into_iter().collect(),
+        secret: secret
+            .into_iter()
+            .map(|(name, value)| (name, control::Secret::new(value)))
+            .collect(),
+    };
+    let set = app
+        .control
+        .set_variables(&app.ctx, environment_id, &variables)
+        .await;
+    door::answer(&app.ctx, set).map(|()| answer)
 }
 
 /// Removes a secret; answers its name.

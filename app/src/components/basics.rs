@@ -58,6 +58,9 @@ pub fn Submit(
     /// Whether the form is on its way.
     #[prop(into, default = false.into())]
     busy: Signal<bool>,
+    /// Why it cannot be pressed now; empty: it can.
+    #[prop(optional, into)]
+    refused: Signal<&'static str>,
     /// `button-primary`, `button-danger`, …
     #[prop(optional)]
     class: &'static str,
@@ -74,7 +77,8 @@ pub fn Submit(
             class=format!("button {class}")
             name=sends.map(|(name, _)| name)
             value=sends.map(|(_, value)| value)
-            disabled=move || busy.get()
+            disabled=move || busy.get() || !refused.get().is_empty()
+            title=move || Some(refused.get()).filter(|why| !why.is_empty())
             aria-busy=move || busy.get().to_string()
         >
             {move || {
@@ -145,7 +149,7 @@ pub fn Alert(
     .into_any()
 }
 
-/// A button that copies a text; it appears once the page is alive.
+/// A button that copies a text; it appears once the page is alive, in a place that was kept for it.
 #[component]
 pub fn Copy(
     /// What is copied.
@@ -173,7 +177,7 @@ pub fn Copy(
             type="button"
             class="button button-ghost button-small"
             class:button-icon=caption.is_empty()
-            hidden=move || !alive.get()
+            class:invisible=move || !alive.get()
             on:click=copy
             title=label.clone()
             aria-label=label

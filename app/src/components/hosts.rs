@@ -80,10 +80,14 @@ pub fn Hosts(
     .into_any()
 }
 
+/// Its list; nothing where no host was asked for.
 #[component]
-fn List(
+pub fn List(
+    /// The environment.
     environment_id: EnvironmentId,
+    /// The hosts.
     hosts: RunHosts,
+    /// Allows one.
     allow: ServerAction<AllowHost>,
 ) -> impl IntoView {
     if hosts.hosts.is_empty() {
@@ -105,7 +109,7 @@ fn List(
     let more = shown.split_off(shown.len().min(SHOWN));
     let row = move |host: RunHost| view! { <Row environment_id host allow /> };
     view! {
-        <details class="section" open=blocked > 0>
+        <details class="section" open={blocked > 0}>
             <summary>
                 <Draw icon=Icon::ChevronRight />
                 <h3 class="text-sm font-semibold">"Hosts asked for"</h3>

@@ -95,58 +95,70 @@ pub fn Loading() -> impl IntoView {
     }
 }
 
-/// The page in place of one that cannot be shown.
+/// The page in place of one that cannot be shown; gives the answer its status.
 #[component]
 pub fn Failure(
     /// Why.
     error: AppError,
 ) -> impl IntoView {
-    let (icon, title, text) = match error.code() {
-        Code::NotFound => (
-            Icon::Search,
-            "Not found",
-            "There is nothing at this address. It may have been deleted, or the link is wrong."
-                .to_owned(),
-        ),
-        Code::Forbidden => (Icon::Lock, "Not for your role", error.to_string()),
-        Code::Unauthorized => (
-            Icon::Lock,
-            "Signed out",
-            "Sign in to see this page.".to_owned(),
-        ),
-        _ => (
-            Icon::TriangleAlert,
-            "This page could not be loaded",
-            error.to_string(),
-        ),
-    };
     #[cfg(feature = "ssr")]
     if error.code() != Code::Unauthorized {
         crate::api::door::set_page_status(error.code());
     }
+    let title = title(error.code());
+    view! {
+        <Title text=format!("{title} · Groundwork") />
+        <div class="page">
+            <NoPage error />
+        </div>
+    }
+    .into_any()
+}
+
+const fn title(code: Code) -> &'static str {
+    match code {
+        Code::NotFound => "Not found",
+        Code::Forbidden => "Not for your role",
+        Code::Unauthorized => "Signed out",
+        _ => "This page could not be loaded",
+    }
+}
+
+/// Why there is no page, and the ways on.
+#[component]
+pub fn NoPage(
+    /// Why.
+    error: AppError,
+) -> impl IntoView {
+    let (icon, text) = match error.code() {
+        Code::NotFound => (
+            Icon::Search,
+            "There is nothing at this address. It may have been deleted, or the link is wrong."
+                .to_owned(),
+        ),
+        Code::Forbidden => (Icon::Lock, error.to_string()),
+        Code::Unauthorized => (Icon::Lock, "Sign in to see this page.".to_owned()),
+        _ => (Icon::TriangleAlert, error.to_string()),
+    };
     let retry = !matches!(
         error.code(),
         Code::NotFound | Code::Forbidden | Code::Unauthorized
     );
     let request_id = error.request_id().map(ToOwned::to_owned);
     view! {
-        <Title text=format!("{title} · Groundwork") />
-        <div class="page">
-            <div class="empty" role="alert">
-                <Draw icon />
-                <h1 class="empty-title">{title}</h1>
-                <p class="empty-text">{text}</p>
-                <div class="flex gap-2 mt-2">
-                    {retry.then(|| view! { <a class="button button-primary" href="" rel="external">"Try again"</a> })}
-                    {(error.code() == Code::Unauthorized)
-                        .then(|| view! { <a class="button button-primary" href=links::SIGN_IN>"Sign in"</a> })}
-                    <a class="button" href=links::ENVIRONMENTS>
-                        "Environments"
-                    </a>
-                </div>
-                {request_id
-                    .map(|id| view! { <p class="muted text-xs mt-3">"Request " <code class="mono">{id}</code></p> })}
+        <div class="empty" role="alert">
+            <Draw icon />
+            <h1 class="empty-title">{title(error.code())}</h1>
+            <p class="empty-text">{text}</p>
+            <div class="flex gap-2 mt-2">
+                {retry.then(|| view! { <a class="button button-primary" href="" rel="external">"Try again"</a> })}
+                {(error.code() == Code::Unauthorized)
+                    .then(|| view! { <a class="button button-primary" href=links::SIGN_IN>"Sign in"</a> })}
+                <a class="button" href=links::ENVIRONMENTS>
+                    "Environments"
+                </a>
             </div>
+            {request_id.map(|id| view! { <p class="muted text-xs mt-3">"Request " <code class="mono">{id}</code></p> })}
         </div>
     }
     .into_any()

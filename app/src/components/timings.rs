@@ -58,8 +58,14 @@ fn difference(now: f64, before: f64) -> Option<String> {
     })
 }
 
+/// Its chart.
 #[component]
-fn Chart(environment_id: EnvironmentId, timings: RunTimings) -> impl IntoView {
+pub fn Chart(
+    /// The environment.
+    environment_id: EnvironmentId,
+    /// The times.
+    timings: RunTimings,
+) -> impl IntoView {
     let longest = timings
         .lines
         .iter()
@@ -106,7 +112,7 @@ fn Chart(environment_id: EnvironmentId, timings: RunTimings) -> impl IntoView {
     view! {
         <details class="section">
             <summary>
-                <Draw icon=Icon::Clock />
+                <Draw icon=Icon::ChevronRight />
                 <h3 class="text-sm font-semibold">"Time of each line"</h3>
                 <span class="section-summary">{total}</span>
             </summary>

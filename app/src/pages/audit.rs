@@ -250,11 +250,13 @@ fn audit_row(item: AuditItem) -> impl IntoView {
     view! {
         <tr>
             <td class="cell-title whitespace-nowrap">
-                <time datetime=item.at.to_string()>{move || when.get()}</time>
+                <time class="inline-block min-w-44" datetime=item.at.to_string()>{move || when.get()}</time>
             </td>
-            <td data-label="Who, from where" class="break-all">
-                <a class="hover:underline" href=by("actor", &item.actor)>{shown(&item.actor)}</a>
-                {item.source.map(|source| view! { <span class="block text-xs text-ink-3">{shown(&source)}</span> })}
+            <td data-label="Who, from where" class="wrap-anywhere">
+                <span class="min-w-0">
+                    <a class="hover:underline" href=by("actor", &item.actor)>{shown(&item.actor)}</a>
+                    {item.source.map(|source| view! { <span class="block text-xs text-ink-3">{shown(&source)}</span> })}
+                </span>
             </td>
             <td data-label="What" class="mono">
                 <a class="hover:underline" href=by("action", &item.action)>{item.action.clone()}</a>

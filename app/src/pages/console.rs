@@ -210,8 +210,9 @@ fn Item(at: Signal<String>, path: &'static str, icon: Icon, label: &'static str)
     }
 }
 
+/// The colour scheme, chosen.
 #[component]
-fn ThemeSwitch() -> impl IntoView {
+pub fn ThemeSwitch() -> impl IntoView {
     let choice = |theme: Theme, icon: Icon, label: &'static str| {
         view! {
             <button

@@ -252,7 +252,11 @@ fn Edit(page: EditPage) -> impl IntoView {
                             })}
                     </div>
                 </ActionForm>
-                <Secrets environment_id=id changed=reload />
+                <Secrets
+                    environment_id=id
+                    changed=reload
+                    pasted=Callback::new(move |()| take_in.run(false))
+                />
                 </div>
                 <div class="split-side">
                     <SetupPanel data=panel reload />

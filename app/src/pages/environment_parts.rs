@@ -18,15 +18,16 @@ use crate::{
     text::shown,
 };
 
-/// *Save and test setup*: only where there is a script; without scripting always, since the page cannot know.
+/// *Save and test setup*: to be pressed where there is a script alone; without scripting always, since the page cannot know.
 #[component]
 pub fn TestButton(#[prop(into)] busy: Signal<bool>, has_script: Signal<bool>) -> impl IntoView {
     let alive = crate::components::basics::alive();
-    view! {
-        <span hidden=move || alive.get() && !has_script.get()>
-            <Submit label="Save and test setup" icon=Icon::FlaskConical sends=("then", "test") busy />
-        </span>
-    }
+    // There from the start and in one place, so that nothing beside it moves.
+    let refused = Signal::derive(move || match alive.get() && !has_script.get() {
+        true => "Write a setup script first",
+        false => "",
+    });
+    view! { <Submit label="Save and test setup" icon=Icon::FlaskConical sends=("then", "test") busy refused /> }
 }
 
 /// A refusal above the form: its own text where no single field explains it, else how many fields there are. That somebody

@@ -1,5 +1,8 @@
 //! The environment form's fields, in the specification's order; the same for create, edit and reading.
 
+use std::collections::BTreeMap;
+
+use domain::secrets::looks_secret;
 use leptos::{html, prelude::*};
 use wire::console::Offer;
 
@@ -13,6 +16,7 @@ use crate::{
         rules_editor::RulesEditor,
         script_editor::ScriptEditor,
     },
+    text::shown,
 };
 
 /// All fields.
@@ -213,6 +217,26 @@ fn Choice(
     }
 }
 
+/// What is said of variables that had better be secret.
+fn secret_looking(vars: BTreeMap<String, String>) -> Option<String> {
+    let names: Vec<String> = vars
+        .into_iter()
+        .filter(|(name, value)| looks_secret(name, value))
+        .map(|(name, _)| shown(&name))
+        .collect();
+    let them = if names.len() > 1 {
+        "They look"
+    } else {
+        "It looks"
+    };
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}: {them} secret, and everyone who sees this environment and its history can read it. On the environment's page, Secret variables keeps such values encrypted.",
+            names.join(", ")
+        )
+    })
+}
+
 #[component]
 fn Variables(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
     let vars = Memo::new(move |_| inputs.env_vars.with(|text| parse_dotenv(text)));
@@ -253,6 +277,12 @@ fn Variables(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                             <Alert tone=Tone::Warn>{message}</Alert>
                         }
                     })
+            }}
+            {move || {
+                (!readonly)
+                    .then(|| secret_looking(vars.get().ok()?))
+                    .flatten()
+                    .map(|text| view! { <Alert tone=Tone::Warn>{text}</Alert> })
             }}
         </Section>
         {mounts

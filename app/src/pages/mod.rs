@@ -27,6 +27,8 @@ mod session;
 mod session_charts;
 mod sessions;
 mod setup_panel;
+#[cfg(debug_assertions)]
+mod styleguide;
 mod table_parts;
 
 pub use account::AccountPage;
@@ -44,3 +46,5 @@ pub use members::MembersPage;
 pub use run::RunPage;
 pub use session::{DeleteSessionPage, SessionPage};
 pub use sessions::SessionsPage;
+#[cfg(debug_assertions)]
+pub use styleguide::StyleguidePage;

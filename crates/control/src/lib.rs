@@ -38,6 +38,7 @@ pub mod setup_runs;
 pub mod staleness;
 mod throttle;
 mod validation;
+pub mod variables;
 mod view;
 pub mod workers;
 

@@ -6,7 +6,6 @@ use domain::{
     environment::Definition,
     ids::EnvironmentId,
     issues::Issues,
-    limits,
     roles::Action,
     secrets::{self, SecretVars},
 };
@@ -24,6 +23,7 @@ use crate::{
         rows::{EnvironmentRow, SecretRow},
     },
     sealing::Place,
+    variables::beyond_limits,
 };
 
 /// Name of the setting that names the key.
@@ -173,30 +173,9 @@ impl Control {
             .into_iter()
             .filter(|other| other.name != name)
             .collect();
-        if others.len() >= limits::SECRETS_MAX {
-            issues.add(
-                "name",
-                format!(
-                    "At most {} secret variables: remove one first.",
-                    limits::SECRETS_MAX
-                ),
-            );
-        }
-        let total: usize = others
-            .iter()
-            .map(|other| other.name.len() + other.bytes)
-            .sum::<usize>()
-            + name.len()
-            + value.expose().len();
-        if total > limits::ENV_VARS_TOTAL_MAX_BYTES {
-            issues.add(
-                "value",
-                format!(
-                    "Names and values of all secret variables have {total} bytes together; at most {} are allowed.",
-                    limits::ENV_VARS_TOTAL_MAX_BYTES
-                ),
-            );
-        }
+        issues
+            .0
+            .extend(beyond_limits(&others, std::iter::once((name, value))).0);
         if issues.0.is_empty() {
             Ok(())
         } else {

@@ -63,6 +63,76 @@ pub fn bad_value(value: &str) -> Option<String> {
     None
 }
 
+/// Words of a name that speak of something to be kept secret.
+const SECRET_WORDS: [&str; 15] = [
+    "AUTH",
+    "CREDENTIAL",
+    "CREDENTIALS",
+    "CREDS",
+    "DSN",
+    "KEY",
+    "PASS",
+    "PASSPHRASE",
+    "PASSWD",
+    "PASSWORD",
+    "PAT",
+    "PRIVATE",
+    "PWD",
+    "SECRET",
+    "TOKEN",
+];
+/// Last words of a name that speak of something about a secret, and not of the secret: `AWS_ACCESS_KEY_ID`, `TOKEN_TTL`.
+const ABOUT_WORDS: [&str; 16] = [
+    "ALGORITHM",
+    "COUNT",
+    "DIR",
+    "ENABLED",
+    "FILE",
+    "HOST",
+    "ID",
+    "LENGTH",
+    "LIMIT",
+    "NAME",
+    "PATH",
+    "PORT",
+    "SIZE",
+    "TIMEOUT",
+    "TTL",
+    "TYPE",
+];
+
+/// A guess, from name and value, whether a variable is meant to be secret: what a pasted `.env` file starts with, before
+/// somebody says so line by line. What could not be set as a secret (see [`bad_value`]) is none.
+pub fn looks_secret(name: &str, value: &str) -> bool {
+    if bad_value(value).is_some() {
+        return false;
+    }
+    let name = name.to_ascii_uppercase();
+    let words: Vec<&str> = name.split('_').filter(|word| !word.is_empty()).collect();
+    let is_secret_word = |word: &&str| {
+        SECRET_WORDS.contains(word)
+            // Written in one: GITHUBTOKEN, DBPASSWORD, APIKEY.
+            || ["TOKEN", "PASSWORD", "SECRET", "APIKEY"].iter().any(|end| word.ends_with(end))
+    };
+    let last = words.last().copied().unwrap_or_default();
+    let named = words.iter().any(is_secret_word)
+        && !words.contains(&"PUBLIC")
+        && !ABOUT_WORDS.contains(&last);
+    named || has_credentials(value) || value.trim_start().starts_with("-----BEGIN ")
+}
+
+/// Whether an address names a user with a password: `postgres://app:hush@db/app`.
+fn has_credentials(value: &str) -> bool {
+    let Some((_, rest)) = value.split_once("://") else {
+        return false;
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    authority
+        .rsplit_once('@')
+        .and_then(|(user, _)| user.split_once(':'))
+        .is_some_and(|(_, password)| !password.is_empty())
+}
+
 /// The refusal of a name that is taken by a variable of the other kind.
 pub fn clash(name: &str) -> String {
     format!(
@@ -107,6 +177,43 @@ mod tests {
             let problem = bad_value(value);
             assert_eq!(problem.is_none(), ok, "{value:.20}");
             assert!(!problem.unwrap_or_default().contains("1234567"));
+        }
+    }
+
+    #[test]
+    fn names_and_values_tell_what_is_probably_secret() {
+        let long = "a-long-enough-value";
+        for (name, value, secret) in [
+            ("API_TOKEN", long, true),
+            ("api_token", long, true),
+            ("GITHUBTOKEN", long, true),
+            ("AWS_SECRET_ACCESS_KEY", long, true),
+            ("DB_PASSWORD", long, true),
+            ("OPENAI_APIKEY", long, true),
+            ("NPM_AUTH", long, true),
+            ("CLIENT_SECRET", long, true),
+            ("SENTRY_DSN", long, true),
+            ("TLS", "-----BEGIN PRIVATE KEY-----\nx", true),
+            (
+                "DATABASE_URL",
+                "postgres://app:hush-hush@db.example/app",
+                true,
+            ),
+            // About one, or public, or a word that only holds one.
+            ("AWS_ACCESS_KEY_ID", long, false),
+            ("TOKEN_TTL", "3600000000", false),
+            ("SECRET_FILE", "/run/secrets/x", false),
+            ("STRIPE_PUBLIC_KEY", long, false),
+            ("KEYBOARD_LAYOUT", "us-international", false),
+            ("PASSENGER_COUNT", "1200000000", false),
+            ("DATABASE_URL", "postgres://db.example/app", false),
+            ("DATABASE_URL", "postgres://app@db.example/app", false),
+            ("HOMEPAGE", "https://example.com/a:b@c", false),
+            ("LOG_LEVEL", "debugging", false),
+            // Too short to be masked: it cannot be one.
+            ("PASSWORD", "dev", false),
+        ] {
+            assert_eq!(looks_secret(name, value), secret, "{name}={value}");
         }
     }
 

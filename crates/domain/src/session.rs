@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     environment::Definition,
+    fingerprint::Fingerprint,
     setup_run::UnknownWord,
     verification::{Usability, Verification},
 };
@@ -212,15 +213,20 @@ pub enum Barred {
     PrivilegedWithPolicy,
 }
 
-/// Whether a session may start from an environment as it is saved now.
+/// Whether a session may start from an environment as it is saved now; `current` is its fingerprint, secret variables
+/// included.
 ///
 /// # Errors
 /// Why not.
-pub fn startable(definition: &Definition, verdict: &Verification) -> Result<(), Barred> {
+pub fn startable(
+    definition: &Definition,
+    verdict: &Verification,
+    current: &Fingerprint,
+) -> Result<(), Barred> {
     if definition.privileged && !definition.network_policy.is_unrestricted() {
         return Err(Barred::PrivilegedWithPolicy);
     }
-    match verdict.usability(&crate::fingerprint::of(definition)) {
+    match verdict.usability(current) {
         Usability::Usable => Ok(()),
         other => Err(Barred::Verdict(other)),
     }

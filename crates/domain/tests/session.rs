@@ -318,7 +318,12 @@ fn a_session_starts_from_a_usable_environment_alone() {
         ("stale", &edited, fine.clone(), needs_run),
         ("no image", &scripted, verified(&scripted, false), needs_run),
     ] {
-        assert_eq!(startable(definition, &verdict), expected, "{name}");
+        let current = fingerprint::of(definition);
+        assert_eq!(
+            startable(definition, &verdict, &current),
+            expected,
+            "{name}"
+        );
     }
 }
 
@@ -329,9 +334,10 @@ fn a_privileged_environment_with_a_policy_starts_none() {
     definition.network_policy = domain::network_policy::NetworkPolicy::no_access();
     let verdict = Verification::created(&definition);
     assert_eq!(
-        startable(&definition, &verdict),
+        startable(&definition, &verdict, &fingerprint::of(&definition)),
         Err(Barred::PrivilegedWithPolicy)
     );
     definition.network_policy = domain::network_policy::NetworkPolicy::Unrestricted;
-    assert_eq!(startable(&definition, &verdict), Ok(()));
+    let current = fingerprint::of(&definition);
+    assert_eq!(startable(&definition, &verdict, &current), Ok(()));
 }

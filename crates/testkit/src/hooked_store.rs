@@ -46,6 +46,7 @@ pub struct HookedStore {
     inner: Arc<dyn Store>,
     hooks: Mutex<VecDeque<(Moment, Hook)>>,
     calls: AtomicU64,
+    elsewhere: Mutex<Option<(UserId, OrganizationRow)>>,
 }
 
 impl HookedStore {
@@ -55,6 +56,7 @@ impl HookedStore {
             inner,
             hooks: Mutex::default(),
             calls: AtomicU64::new(0),
+            elsewhere: Mutex::default(),
         })
     }
     /// The store behind, without hooks.
@@ -82,6 +84,17 @@ impl HookedStore {
     #[allow(clippy::panic, reason = "that is what it is for")]
     pub fn die_once(&self, moment: Moment) {
         self.once(moment, || async { panic!("killed here by the test") });
+    }
+    /// Makes a member one of another organization for everyone who asks from now on, as in a deployment with several: a
+    /// deployment's own first start makes one alone. What the database refuses to write for it stays refused, but for the
+    /// claim of an idempotency key.
+    pub fn put_elsewhere(&self, user: UserId, organization: OrganizationRow) {
+        *self.elsewhere() = Some((user, organization));
+    }
+    fn elsewhere(&self) -> std::sync::MutexGuard<'_, Option<(UserId, OrganizationRow)>> {
+        self.elsewhere
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
     /// How many calls there were.
     pub fn calls(&self) -> u64 {
@@ -135,13 +148,21 @@ impl Store for HookedStore {
         hooked!(self, bootstrap(org, admin, fx))
     }
     async fn organizations(&self) -> Result<Vec<OrganizationRow>, StoreError> {
-        hooked!(self, organizations())
+        let mut all = hooked!(self, organizations())?;
+        all.extend(self.elsewhere().iter().map(|(_, other)| other.clone()));
+        Ok(all)
     }
     async fn user_by_email(&self, email: &str) -> Result<Option<UserRow>, StoreError> {
         hooked!(self, user_by_email(email))
     }
     async fn user(&self, id: UserId) -> Result<Option<UserRow>, StoreError> {
-        hooked!(self, user(id))
+        let mut found = hooked!(self, user(id))?;
+        if let (Some(row), Some((user, other))) = (&mut found, &*self.elsewhere())
+            && *user == id
+        {
+            row.organization_id = other.organization_id;
+        }
+        Ok(found)
     }
     async fn users(&self, org: OrganizationId) -> Result<Vec<UserRow>, StoreError> {
         hooked!(self, users(org))
@@ -249,6 +270,11 @@ impl Store for HookedStore {
         receipts_before: Timestamp,
         claims_before: Timestamp,
     ) -> Result<ReceiptClaim, StoreError> {
+        let is_elsewhere =
+            |other: &(UserId, OrganizationRow)| other.1.organization_id == key.organization_id;
+        if self.elsewhere().as_ref().is_some_and(is_elsewhere) {
+            return Ok(ReceiptClaim::Claimed);
+        }
         hooked!(
             self,
             claim_receipt(key, now, receipts_before, claims_before)

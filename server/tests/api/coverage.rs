@@ -14,9 +14,9 @@ use crate::{
 };
 
 /// What nobody, and members by role, get: HTTP statuses.
-struct Row {
-    call: &'static str,
-    body: &'static str,
+pub struct Row {
+    pub call: &'static str,
+    pub body: &'static str,
     anonymous: u16,
     user: u16,
     developer: u16,
@@ -43,7 +43,7 @@ const READ: [u16; 4] = [401, 200, 200, 200];
 const ADMINS: [u16; 4] = [401, 403, 403, 200];
 
 /// `{environment_id}` and `{setup_run_id}` are filled in; the run has succeeded.
-fn rest_rows() -> Vec<Row> {
+pub fn rest_rows() -> Vec<Row> {
     vec![
         row("GET /managed-agents/v1/sandbox-providers", "", READ),
         row("GET /managed-agents/v1/environment-templates", "", READ),
@@ -233,7 +233,7 @@ fn rest_rows() -> Vec<Row> {
     ]
 }
 
-fn split(call: &str) -> (Method, &str) {
+pub fn split(call: &str) -> (Method, &str) {
     let (method, path) = call.split_once(' ').unwrap();
     (method.parse().unwrap(), path)
 }
@@ -252,7 +252,7 @@ pub fn filled(path: &str, environment: &str, run: &str, session: &str) -> String
 }
 
 /// A running session of it.
-async fn session_of(doors: &Doors, environment: EnvironmentId) -> String {
+pub async fn session_of(doors: &Doors, environment: EnvironmentId) -> String {
     let app = &doors.app;
     let started = app.control.start_session(&app.admin, environment, None);
     let id = started.await.unwrap().value.session_id;
@@ -261,7 +261,7 @@ async fn session_of(doors: &Doors, environment: EnvironmentId) -> String {
 }
 
 /// Waits until what was asked of a session is done.
-async fn at_rest(doors: &Doors, session: &str) {
+pub async fn at_rest(doors: &Doors, session: &str) {
     let app = &doors.app;
     let id = session.parse().unwrap();
     app.eventually("the session rests", || async {
@@ -273,7 +273,7 @@ async fn at_rest(doors: &Doors, session: &str) {
     .await;
 }
 
-async fn tested_environment(doors: &Doors) -> (EnvironmentId, String) {
+pub async fn tested_environment(doors: &Doors) -> (EnvironmentId, String) {
     let environment = doors.app.environment("Covered", "echo hi\n").await;
     let run = doors.app.run(environment).await;
     let worker = doors.app.worker("w").await;

@@ -136,7 +136,7 @@ pub fn all() -> Vec<Function> {
             DEVELOPERS,
         ),
         function(
-            "/fn/set-secrets",
+            "/fn/set-variables",
             &[ENVIRONMENT, ("dotenv", "TOKEN=hush-hush")],
             DEVELOPERS,
         ),

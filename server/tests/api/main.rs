@@ -14,6 +14,7 @@ mod described;
 mod doors;
 mod environments;
 mod openapi;
+mod other_organization;
 mod own_api;
 mod pages;
 mod parity;

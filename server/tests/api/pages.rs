@@ -11,7 +11,7 @@ use testkit::PASSWORD;
 
 use crate::support::{ADMIN, Answer, DEVELOPER, Doors, USER};
 
-async fn cookie_of(doors: &Doors, email: &str) -> String {
+pub async fn cookie_of(doors: &Doors, email: &str) -> String {
     let answer = doors
         .post("/fn/sign-in")
         .form(&[("email", email), ("password", PASSWORD)])
@@ -20,7 +20,7 @@ async fn cookie_of(doors: &Doors, email: &str) -> String {
     answer.cookie().unwrap_or_else(|| panic!("{answer:#?}"))
 }
 
-async fn page(doors: &Doors, path: &str, cookie: Option<&str>) -> Answer {
+pub async fn page(doors: &Doors, path: &str, cookie: Option<&str>) -> Answer {
     let mut call = doors.get(path).header("accept", "text/html,*/*;q=0.8");
     if let Some(cookie) = cookie {
         call = call.header("cookie", cookie);
@@ -58,14 +58,14 @@ async fn tested(doors: &Doors, name: &str) -> (EnvironmentId, String) {
 }
 
 /// A page, and the status that nobody, a user, a developer and an admin get.
-type Row = (&'static str, [u16; 4]);
+pub type Row = (&'static str, [u16; 4]);
 
 const MEMBERS: [u16; 4] = [302, 200, 200, 200];
 const DEVELOPERS: [u16; 4] = [302, 403, 200, 200];
 const ADMINS: [u16; 4] = [302, 403, 403, 200];
 const NONE: [u16; 4] = [302, 404, 404, 404];
 
-const PAGES: &[Row] = &[
+pub const PAGES: &[Row] = &[
     // The first admin is there already: first start leads to signing in.
     ("/setup", [302, 302, 302, 302]),
     ("/sign-in", [200, 200, 200, 200]),
@@ -107,6 +107,9 @@ const PAGES: &[Row] = &[
     ("/audit", ADMINS),
     ("/audit?action=environment.&since=2026-01-01", ADMINS),
     ("/audit/export", [401, 403, 403, 200]),
+    // Development builds only; it holds nobody's data.
+    #[cfg(debug_assertions)]
+    ("/styleguide", [200, 200, 200, 200]),
 ];
 
 #[tokio::test]

@@ -71,7 +71,7 @@ fn layers_for(environment: &EnvironmentRow) -> Result<(Vec<String>, Option<Image
 /// Refuses an environment that no session may start from, naming the call that mends it.
 fn require_startable(row: &EnvironmentRow) -> Result<()> {
     let id = row.environment_id;
-    startable(&row.definition, &row.verification).map_err(|barred| match barred {
+    startable(&row.definition, &row.verification, &view::fingerprint_of(row)).map_err(|barred| match barred {
         Barred::PrivilegedWithPolicy => Error::environment_not_startable(
             "The environment is privileged and has a network policy, which cannot be kept inside Docker. Turn privileged off, or open the network ({}), then start the session.",
             &view::change_environment(id),

@@ -10,25 +10,28 @@ use domain::{
 };
 use wire::sessions::{SessionPage, SessionsPage, Startable};
 
-use crate::{Control, OpCtx, Result, members::Names, ports::rows::EnvironmentRow};
+use crate::{
+    Control, OpCtx, Result, members::Names, ports::rows::EnvironmentRow, view::fingerprint_of,
+};
 
 /// Whether a session may start from an environment, and if not, why.
 pub(crate) fn startable_view(row: &EnvironmentRow) -> Startable {
-    let (reason, wait_for) = match startable(&row.definition, &row.verification) {
-        Ok(()) => (String::new(), None),
-        Err(Barred::PrivilegedWithPolicy) => (
-            "It is privileged and restricts the network. Turn one of the two off.".to_owned(),
-            None,
-        ),
-        Err(Barred::Verdict(Usability::WaitFor(run))) => (
-            "Its setup is being tested. Wait for the run.".to_owned(),
-            Some(run),
-        ),
-        Err(Barred::Verdict(_)) => (
-            "Its setup is not verified as it is saved now. Test it first.".to_owned(),
-            None,
-        ),
-    };
+    let (reason, wait_for) =
+        match startable(&row.definition, &row.verification, &fingerprint_of(row)) {
+            Ok(()) => (String::new(), None),
+            Err(Barred::PrivilegedWithPolicy) => (
+                "It is privileged and restricts the network. Turn one of the two off.".to_owned(),
+                None,
+            ),
+            Err(Barred::Verdict(Usability::WaitFor(run))) => (
+                "Its setup is being tested. Wait for the run.".to_owned(),
+                Some(run),
+            ),
+            Err(Barred::Verdict(_)) => (
+                "Its setup is not verified as it is saved now. Test it first.".to_owned(),
+                None,
+            ),
+        };
     Startable {
         environment_id: row.environment_id,
         name: row.definition.name.clone(),

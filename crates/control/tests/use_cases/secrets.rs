@@ -1,6 +1,8 @@
 //! Secret variables: who may do what with them, what they do to the verdict, and where their values are.
 
-use control::{Config, Error, Secret, SecretsKey, ServerKey, secrets::KeyCheck};
+use control::{
+    Config, Error, Secret, SecretsKey, ServerKey, secrets::KeyCheck, variables::Variables,
+};
 use domain::{ids::EnvironmentId, roles::Role};
 use serde_json::{Value, json};
 use testkit::{Moment, TestApp, TestOptions};
@@ -219,6 +221,23 @@ async fn another_value_makes_the_verdict_stale_and_the_old_one_clears_it() {
 }
 
 #[tokio::test]
+async fn a_session_starts_on_the_secrets_that_were_tested_alone() {
+    let app = TestApp::start().await;
+    let id = verified(&app).await;
+    let may_start = async || {
+        let page = app.control.environment_page(&app.admin, id).await.unwrap();
+        let started = app.control.start_session(&app.admin, id, None).await;
+        assert_eq!(page.usable, started.is_ok());
+        started.map(drop)
+    };
+    may_start().await.unwrap();
+    set(&app, id, "TOKEN", "another-value").await.unwrap();
+    assert_eq!(code(may_start().await), Code::EnvironmentNotVerified);
+    set(&app, id, "TOKEN", VALUE).await.unwrap();
+    may_start().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_run_is_given_the_values_and_tests_what_it_is_given() {
     let app = TestApp::start().await;
     let id = app.environment("E", "true").await;
@@ -357,4 +376,111 @@ async fn another_key_is_noticed_and_stops_no_other_run() {
             .unwrap_or_default()
             .contains("secret variables")
     );
+}
+
+fn variables(plain: &[(&str, &str)], secret: &[(&str, &str)]) -> Variables {
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    Variables {
+        plain: plain.iter().map(own).collect(),
+        secret: secret
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
+            .collect(),
+    }
+}
+
+async fn env_vars(app: &TestApp, id: EnvironmentId) -> Value {
+    let environment = app.control.get_environment(&app.admin, id).await.unwrap();
+    json!(environment.env_vars)
+}
+
+#[tokio::test]
+async fn a_pasted_file_sets_both_kinds_and_what_becomes_secret_is_no_variable_any_more() {
+    let app = TestApp::start().await;
+    let id = app.environment("E", "true").await;
+    let before = variables(&[("KEPT", "1"), ("MODE", "old"), ("TOKEN", VALUE)], &[]);
+    app.control
+        .set_variables(&app.admin, id, &before)
+        .await
+        .unwrap();
+    let pasted = variables(
+        &[("MODE", "new"), ("LEVEL", "debug")],
+        &[("TOKEN", VALUE), ("PASSWORD", "another-value")],
+    );
+    // Somebody's edit meanwhile stays.
+    let (control, ctx) = (app.control.clone(), app.admin.clone());
+    app.store
+        .once(Moment::Before("update_environment"), move || async move {
+            let theirs = json!({"description": "theirs"});
+            control
+                .update_environment(&ctx, id, &theirs, None)
+                .await
+                .unwrap();
+            Ok(())
+        });
+    for _ in 0..2 {
+        app.control
+            .set_variables(&app.admin, id, &pasted)
+            .await
+            .unwrap();
+        assert_eq!(
+            env_vars(&app, id).await,
+            json!({"KEPT": "1", "LEVEL": "debug", "MODE": "new"})
+        );
+        assert_eq!(names(&app, id).await, ["PASSWORD", "TOKEN"]);
+    }
+    let environment = app.control.get_environment(&app.admin, id).await.unwrap();
+    assert_eq!(environment.description, "theirs");
+}
+
+#[tokio::test]
+async fn a_pasted_file_with_a_line_that_cannot_be_set_sets_nothing_and_names_each() {
+    let app = TestApp::start().await;
+    let id = app.environment("E", "true").await;
+    set(&app, id, "TAKEN", VALUE).await.unwrap();
+    let huge = "x".repeat(30 * 1_024);
+    let many: Vec<String> = (0..20).map(|n| format!("BIG_{n}")).collect();
+    let too_much: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), &*huge)).collect();
+    for (pasted, paths) in [
+        (
+            variables(&[("A", "1")], &[("SHORT", "dev"), ("PATH", VALUE)]),
+            vec!["PATH", "SHORT"],
+        ),
+        (variables(&[("TAKEN", "1")], &[("B", VALUE)]), vec!["TAKEN"]),
+        (
+            variables(&[("LD_PRELOAD", "x")], &[("B", VALUE)]),
+            vec!["env_vars.LD_PRELOAD"],
+        ),
+        (variables(&[], &too_much), vec!["value"]),
+    ] {
+        let error = refused(app.control.set_variables(&app.admin, id, &pasted).await);
+        assert_eq!(error.code(), Code::InvalidRequest);
+        let found: Vec<String> = error.api().details["issues"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| {
+                line.as_str()
+                    .unwrap()
+                    .split(": ")
+                    .next()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect();
+        assert_eq!(found, paths);
+        assert!(!error.to_string().contains(VALUE));
+        assert_eq!(env_vars(&app, id).await, json!({}));
+        assert_eq!(names(&app, id).await, ["TAKEN"]);
+    }
+    let user = app.member(Role::User, "user@example.com").await;
+    let fine = variables(&[("A", "1")], &[("B", VALUE)]);
+    for (who, expected) in [
+        (&user, Code::Forbidden),
+        (&TestApp::stranger(), Code::NotFound),
+    ] {
+        let answer = app.control.set_variables(who, id, &fine).await;
+        assert_eq!(code(answer), expected);
+    }
+    assert_eq!(names(&app, id).await, ["TAKEN"]);
 }
