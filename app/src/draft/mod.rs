@@ -18,12 +18,14 @@ use crate::{
 
 mod dotenv;
 mod merge;
+mod mounts;
 mod rules;
 #[cfg(test)]
 mod tests;
 
 pub use dotenv::{parse_dotenv, show_dotenv, with_variables};
 pub use merge::{Clash, Merge, Taken, merge};
+pub use mounts::{MountLine, parse_mounts, show_mounts};
 pub use rules::{RuleLine, parse_rules, show_rules};
 
 /// *Internet access*: every public host.
@@ -331,10 +333,10 @@ impl Draft {
                 Value::Object,
             ),
         };
-        let mounts = parse_mounts(&self.mounts).unwrap_or_else(|message| {
-            issues.push(format!("mounts: {message}"));
-            Vec::new()
-        });
+        let mounts: Vec<Value> = parse_mounts(&self.mounts)
+            .into_iter()
+            .map(|line| json!({"source": line.source, "mount_path": line.path}))
+            .collect();
         if !issues.is_empty() {
             return Err(unreadable(issues));
         }
@@ -475,17 +477,4 @@ fn show_policy(policy: &Value) -> (String, String) {
         })
         .collect();
     (INTERNET_HOSTS.to_owned(), show_rules(&lines))
-}
-
-fn parse_mounts(text: &str) -> Result<Vec<Value>, String> {
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .map(|line| {
-            let (source, path) = line.split_once(char::is_whitespace).ok_or_else(|| {
-                format!("Write each mount as its source, a blank, and its path: {line}")
-            })?;
-            Ok(json!({"source": source, "mount_path": path.trim()}))
-        })
-        .collect()
 }

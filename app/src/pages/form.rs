@@ -13,6 +13,7 @@ use crate::{
     pages::{
         form_size::{Compute, Storage},
         inputs::Inputs,
+        mounts_editor::MountsEditor,
         rules_editor::RulesEditor,
         script_editor::ScriptEditor,
     },
@@ -287,14 +288,6 @@ fn Variables(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
         </Section>
         {mounts
             .then(|| {
-                let hint = if volumes.is_empty() {
-                    "An https:// address, a blank, and a path under /workspace/ or /mnt/; one a line.".to_owned()
-                } else {
-                    format!(
-                        "volume:NAME or an https:// address, a blank, and a path under /workspace/ or /mnt/; one a line. Volumes: {}.",
-                        volumes.join(", "),
-                    )
-                };
                 view! {
                     <Section title="Mounts" summary=Signal::derive(move || {
                         format::count(
@@ -303,16 +296,7 @@ fn Variables(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                             "mounts",
                         )
                     })>
-                        <TextArea
-                            id="mounts"
-                            name="draft[mounts]"
-                            label="Mounts"
-                            value=inputs.mounts
-                            path="mounts"
-                            code=true
-                            hint
-                            readonly=readonly
-                        />
+                        <MountsEditor mounts=inputs.mounts volumes readonly />
                     </Section>
                 }
             })}

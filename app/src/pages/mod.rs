@@ -18,6 +18,7 @@ mod keys;
 pub mod lazy;
 mod members;
 mod merging;
+mod mounts_editor;
 mod rules_editor;
 mod run;
 mod run_outcome;

@@ -69,6 +69,26 @@ fn a_data_directory_that_cannot_be_written_is_named() {
 }
 
 #[test]
+fn a_volume_that_is_not_there_or_holds_the_data_is_named_and_nothing_is_made() {
+    let place = Place::new();
+    let settings = place.dir.path().join("groundwork.toml");
+    let before = fs::read_to_string(&settings).unwrap();
+    for (directory, words) in [
+        (place.dir.path().join("absent"), "cannot be found"),
+        (place.dir.path().to_owned(), "the data directory"),
+    ] {
+        let volume = format!("{before}[volumes.sets]\ndirectory = {directory:?}\n");
+        fs::write(&settings, volume).unwrap();
+        let sentence = fatal(&place.run(&["serve", "--no-worker", "--listen", "127.0.0.1:0"]));
+        assert!(
+            sentence.contains("volume sets") && sentence.contains(words),
+            "{sentence}"
+        );
+        assert!(!place.data().exists(), "nothing half-made");
+    }
+}
+
+#[test]
 fn a_full_disk_is_named() {
     let place = Place::new();
     let small = place.dir.path().join("small");

@@ -217,7 +217,8 @@ async fn a_link_where_a_mount_belongs_leads_nowhere() {
     let victim = machine.dir.path().join("victim");
     fs::create_dir(&victim).unwrap();
     // In an image: the directory itself, one above it, and one of the top.
-    let links: [(&str, &str, &str, fn(&Path, &Path)); 4] = [
+    type Make = fn(&Path, &Path);
+    let links: [(&str, &str, &str, Make); 4] = [
         (
             "a",
             "/workspace/data",
