@@ -42,18 +42,21 @@ with zipfile.ZipFile(glob.glob(source + "/*.whl")[0]) as wheel:
             os.chmod(path, 0o755)
 PY
 
-if [ "$variant" = full ]; then
-  step "fetching npm $NPM_VERSION and Corepack $COREPACK_VERSION"
-  for tool in "npm@$NPM_VERSION" "corepack@$COREPACK_VERSION"; do
-    name=${tool%@*}
-    (cd "$work" && npm pack --silent "$tool" >/dev/null)
-    mkdir -p "$add/usr/local/lib/node_modules/$name"
-    tar -xzf "$work/$name-${tool#*@}.tgz" -C "$add/usr/local/lib/node_modules/$name" --strip-components=1 --no-same-owner
-  done
-  ln -s ../lib/node_modules/npm/bin/npm-cli.js "$add/usr/local/bin/npm"
-  ln -s ../lib/node_modules/npm/bin/npx-cli.js "$add/usr/local/bin/npx"
+tools=("npm@$NPM_VERSION")
+[ "$variant" = small ] || tools+=("corepack@$COREPACK_VERSION")
+step "fetching ${tools[*]}"
+for tool in "${tools[@]}"; do
+  name=${tool%@*}
+  (cd "$work" && npm pack --silent "$tool" >/dev/null)
+  mkdir -p "$add/usr/local/lib/node_modules/$name"
+  tar -xzf "$work/$name-${tool#*@}.tgz" -C "$add/usr/local/lib/node_modules/$name" --strip-components=1 --no-same-owner
+done
+ln -s ../lib/node_modules/npm/bin/npm-cli.js "$add/usr/local/bin/npm"
+ln -s ../lib/node_modules/npm/bin/npx-cli.js "$add/usr/local/bin/npx"
+chmod 755 "$add"/usr/local/lib/node_modules/npm/bin/*.js
+if [ "$variant" != small ]; then
   ln -s ../lib/node_modules/corepack/dist/corepack.js "$add/usr/local/bin/corepack"
-  chmod 755 "$add"/usr/local/lib/node_modules/npm/bin/*.js "$add"/usr/local/lib/node_modules/corepack/dist/*.js
+  chmod 755 "$add"/usr/local/lib/node_modules/corepack/dist/*.js
 fi
 
 printf 'sandbox ALL=(ALL:ALL) NOPASSWD: ALL\n' >"$add/etc/sudoers.d/90-sandbox"

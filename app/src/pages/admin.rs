@@ -55,6 +55,7 @@ pub fn WorkersPage() -> impl IntoView {
                                                         <th scope="col">"State"</th>
                                                         <th scope="col">"Runtime"</th>
                                                         <th scope="col">"Runs"</th>
+                                                        <th scope="col">"Sessions"</th>
                                                         <th scope="col">"Runner image"</th>
                                                         <th scope="col">"Last heard of"</th>
                                                     </tr>
@@ -147,6 +148,11 @@ fn worker_row(worker: WorkerItem, release: ServerAction<ReleaseRun>) -> impl Int
                     <span class="whitespace-nowrap">{worker.running} " of " {worker.capacity}</span>
                     {worker.held.into_iter().map(|run| held_run(run, release)).collect_view()}
                 </div>
+            </td>
+            <td data-label="Sessions" class="tabular-nums">
+                {worker.sessions}
+                " of "
+                {worker.session_slots}
             </td>
             <td data-label="Runner image">
                 {match worker.runner_image {

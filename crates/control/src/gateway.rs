@@ -240,6 +240,7 @@ impl Gateway for LocalGateway {
             runtime: hello.runtime,
             version: hello.version,
             capacity: hello.capacity,
+            session_slots: hello.session_slots,
             runner_image: hello
                 .runner_image
                 .map(|image| (image.reference, image.digest)),

@@ -1,5 +1,6 @@
 //! The life of setup images (spec 4-execution, *Images*). Layers are content-addressed files of the workers' machines; who
 //! needs one is never counted but read from the rows: environments whose verdict has it, and sessions that rest upon it.
+//! A runner image that was replaced is a layer like others: setup images that were prepared on it need it.
 //!
 //! Each worker says from time to time which layers it has ([`wire::worker::Gateway::report_layers`]) and is told which to
 //! delete. A layer that nothing needs stays for a grace period of this process's monotonic time, so that none goes between
@@ -85,6 +86,16 @@ pub struct ImageHolder {
     pub image: SetupImage,
 }
 
+/// Digests of the runner images that setup images were prepared on: without theirs they cannot be exported.
+fn bases(images: &HashMap<String, Shared>) -> HashSet<String> {
+    images
+        .values()
+        .flat_map(|image| &image.holders)
+        .filter_map(image_of)
+        .map(|(image, _)| image.base_image_digest.clone())
+        .collect()
+}
+
 fn image_of(row: &EnvironmentRow) -> Option<(&SetupImage, &str)> {
     let image = row.verification.image.as_ref()?;
     Some((image, image.digest()?))
@@ -138,7 +149,10 @@ impl Control {
         let mut state = lock(&self.0.layers);
         state.figures.images = images.len() as u64;
         state.figures.bytes = images.values().map(|image| image.bytes).sum();
-        let needed = |digest: &String| images.contains_key(digest) || sessions.contains(digest);
+        let bases = bases(&images);
+        let needed = |digest: &String| {
+            images.contains_key(digest) || sessions.contains(digest) || bases.contains(digest)
+        };
         state.unneeded.retain(|(of, digest), _| {
             *of != worker || (layers.contains(digest) && !needed(digest))
         });
@@ -307,14 +321,16 @@ impl Control {
         Ok(items)
     }
 
-    /// Digests of all layers that an environment or a session needs. For collecting while no server runs.
+    /// Digests of all layers and runner images that an environment or a session needs. For collecting while no server runs.
     ///
     /// # Errors
     /// The database's.
     pub async fn needed_layers(&self) -> Result<HashSet<String>> {
         let mut needed: HashSet<String> =
             self.0.store.session_layers().await?.into_iter().collect();
-        needed.extend(self.usable_images().await?.into_keys());
+        let images = self.usable_images().await?;
+        needed.extend(bases(&images));
+        needed.extend(images.into_keys());
         Ok(needed)
     }
 }

@@ -83,9 +83,12 @@ impl Control {
             u32::try_from(count).unwrap_or(u32::MAX)
         };
         let rows = self.0.store.workers().await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| {
+        let mut items = Vec::with_capacity(rows.len());
+        for row in rows {
+            let sessions = self.0.store.sessions_on(&row.name).await?;
+            let live = sessions.iter().filter(|row| row.state.status.is_live());
+            let sessions = u32::try_from(live.count()).unwrap_or(u32::MAX);
+            items.push({
                 let (runner_image, runner_image_digest) = row.runner_image.unzip();
                 WorkerItem {
                     worker_id: row.worker_id,
@@ -95,14 +98,17 @@ impl Control {
                     capacity: row.capacity,
                     running: running(row.worker_id),
                     held: held.remove(&row.worker_id).unwrap_or_default(),
+                    session_slots: row.session_slots,
+                    sessions,
                     runner_image,
                     runner_image_digest,
                     registered_at: row.registered_at,
                     seen_at: row.seen_at,
                     alive: self.alive(row.worker_id, row.seen_at),
                 }
-            })
-            .collect())
+            });
+        }
+        Ok(items)
     }
 
     /// How long nothing was heard of a driven run; nothing is known of it: no time.

@@ -359,11 +359,11 @@ pub trait Runtime: Send + Sync {
     async fn is_running(&self, id: SandboxId) -> Result<bool, RuntimeError>;
     /// Sandboxes whose disk is kept while they do not run.
     async fn suspended(&self) -> Result<Vec<SandboxId>, RuntimeError>;
-    /// Digests of the saved layers on this machine.
+    /// Digests of the saved layers on this machine, and of runner images of which newer ones have taken the place.
     async fn saved_layers(&self) -> Result<Vec<String>, RuntimeError> {
         Ok(Vec::new())
     }
-    /// Deletes a saved layer unless a sandbox is made from it; answers whether it is gone.
+    /// Deletes one of those unless a sandbox or a kept disk is made from it; answers whether it is gone.
     async fn delete_layer(&self, digest: &str) -> Result<bool, RuntimeError> {
         let _ = digest;
         Ok(false)

@@ -78,6 +78,11 @@ const LANDED: &[(&str, &str, &str)] = &[
         "8717acce7f5f57d1e6ea141a4e3376da1eebd6b27391f2a5c5893c82ca771b97",
         "8717acce7f5f57d1e6ea141a4e3376da1eebd6b27391f2a5c5893c82ca771b97",
     ),
+    (
+        "0010_session_slots.sql",
+        "5620c0a4103211d65ba2b0926f56526a5dcd54c0e509166429f3b81c951d4e33",
+        "5620c0a4103211d65ba2b0926f56526a5dcd54c0e509166429f3b81c951d4e33",
+    ),
 ];
 
 #[test]

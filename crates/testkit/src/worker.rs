@@ -36,6 +36,7 @@ impl TestWorker {
                 runtime: "scripted".to_owned(),
                 version: "0.0.0".to_owned(),
                 capacity: 4,
+                session_slots: 32,
                 runner_image: Some(RunnerImage {
                     reference: "groundwork/runner:full".to_owned(),
                     digest: "sha256:runner".to_owned(),

@@ -76,6 +76,8 @@ pub struct Hello {
     pub version: String,
     /// Runs it takes at once.
     pub capacity: u32,
+    /// Sessions that it runs at once, beside its runs.
+    pub session_slots: u32,
     /// Reference and digest of the runner image it has, if any.
     pub runner_image: Option<RunnerImage>,
 }

@@ -32,6 +32,8 @@ pub struct AgentConfig {
     pub version: String,
     /// Runs at once.
     pub capacity: u32,
+    /// Sessions at once, as [`SessionsConfig`](crate::SessionsConfig) has it; the agent only tells.
+    pub session_slots: u32,
     /// The runner image that it offers.
     pub runner_image: String,
     /// How long a sandbox may take to be made.
@@ -53,6 +55,7 @@ impl AgentConfig {
             name: name.into(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             capacity: 8,
+            session_slots: 32,
             runner_image: runner_image.into(),
             provision_timeout: Duration::from_secs(120),
             claim_wait: Duration::from_secs(3),
@@ -208,6 +211,7 @@ impl Agent {
             runtime: shared.runtime.name().to_owned(),
             version: shared.config.version.clone(),
             capacity: shared.config.capacity,
+            session_slots: shared.config.session_slots,
             runner_image: digest.map(|digest| RunnerImage { reference, digest }),
         };
         let mut pauses = Pauses::new();

@@ -98,8 +98,8 @@ impl Shared {
         }
         if started.len() >= self.config.capacity {
             return Err(HostError::Capacity(format!(
-                "all {} places for running sessions on the worker {} are taken; stop one, or wait until one is idle",
-                self.config.capacity, self.config.name
+                "no place for a running session is left on the worker {} ({1} of {1} taken); stop one, or wait until one is idle",
+                self.config.name, self.config.capacity
             )));
         }
         started.push(id);

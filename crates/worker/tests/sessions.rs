@@ -127,7 +127,7 @@ async fn running_sessions_take_places_and_give_them_back() {
     host.start(plan(2)).await.unwrap();
     let refused = host.start(plan(3)).await.unwrap_err();
     assert!(
-        matches!(&refused, HostError::Capacity(text) if text.contains("all 2 places")),
+        matches!(&refused, HostError::Capacity(text) if text.contains("2 of 2 taken")),
         "{refused:?}"
     );
     assert_eq!(host.presence(id(3)).await.unwrap(), Presence::Absent);

@@ -7,7 +7,10 @@ use std::{
 };
 
 use control::{Error, images::ImageItem};
-use execution::images::{ImageContents, ImageStore, bytes_on_disk, push};
+use execution::{
+    images::{ImageContents, ImageStore, bytes_on_disk, push},
+    runtime::{Runtime, RuntimeError},
+};
 
 use super::{open::Opened, say, worker};
 use crate::{cli::ImageCommand, config::Settings, datadir::DataDir, fatal::Fatal};
@@ -82,17 +85,23 @@ pub async fn run(command: ImageCommand) -> Result<ExitCode, Fatal> {
             let images = worker::images(&dir);
             let failed = |e: io::Error| Fatal::io("collect the layers in", images.root(), &e);
             images.clear_fragments().map_err(failed)?;
+            let runtime = worker::runtime(&settings, &dir)?;
+            let refused = |e: RuntimeError| failed(io::Error::other(e.to_string()));
             let (mut count, mut bytes) = (0_u64, 0);
-            for digest in images.saved_layers().map_err(failed)? {
+            for digest in runtime.saved_layers().await.map_err(refused)? {
                 if needed.contains(&digest) {
                     continue;
                 }
-                if let Some(dir) = images.layer_dir(&digest) {
-                    bytes += bytes_on_disk(&dir).map_err(failed)?;
+                let freed = match images.deletable_dir(&digest).map_err(failed)? {
+                    Some(dir) => bytes_on_disk(&dir).map_err(failed)?,
+                    None => 0,
+                };
+                // Not what a session's kept disk lies over.
+                if runtime.delete_layer(&digest).await.map_err(refused)? {
+                    say(&format!("deleted {digest}"))?;
+                    bytes += freed;
+                    count += 1;
                 }
-                images.delete_layer(&digest).map_err(failed)?;
-                say(&format!("deleted {digest}"))?;
-                count += 1;
             }
             say(&format!("{count} deleted, {} freed", mib(bytes)))?;
         }
@@ -146,14 +155,14 @@ async fn contents(
     };
     let image = holder.image;
     let base = images
-        .runner_image(&image.runner_image)
-        .map_err(|e| Fatal::io("read the images in", images.root(), &e))?;
-    if base.is_none_or(|base| base.digest != image.base_image_digest) {
-        return Err(Fatal::new(format!(
-            "The runner image {} is no longer the one that this image was prepared on; test the environment again, then export it.",
-            image.runner_image
-        )));
-    }
+        .rootfs_of(&image.base_image_digest)
+        .map_err(|e| Fatal::io("read the images in", images.root(), &e))?
+        .ok_or_else(|| {
+            Fatal::new(format!(
+                "The runner image {} that this image was prepared on is not on this machine any more; test the environment again, then export it.",
+                image.runner_image
+            ))
+        })?;
     let layer = image
         .digest()
         .and_then(|digest| images.layer_dir(digest))
@@ -162,7 +171,7 @@ async fn contents(
             Fatal::new("The prepared layer is not on this machine; test the environment again.")
         })?;
     Ok(ImageContents {
-        layers: vec![runner(&image.runner_image)?, layer],
+        layers: vec![base, layer],
         history: vec![
             format!("runner image {}", image.runner_image),
             format!("setup script of {}", holder.environment_id),
@@ -203,9 +212,8 @@ fn mib(bytes: u64) -> String {
 
 /// One line each, fields apart by tabs; those on this machine that nothing needs come last.
 fn list(images: &ImageStore, items: &[ImageItem]) -> Result<(), Fatal> {
-    let here = images
-        .saved_layers()
-        .map_err(|e| Fatal::io("read the images in", images.root(), &e))?;
+    let failed = |e: io::Error| Fatal::io("read the images in", images.root(), &e);
+    let here = images.saved_layers().map_err(failed)?;
     for item in items {
         let mut needed: Vec<String> = item
             .environments
@@ -235,8 +243,14 @@ fn list(images: &ImageStore, items: &[ImageItem]) -> Result<(), Fatal> {
         let bytes = images
             .layer_dir(digest)
             .map_or(Ok(0), |dir| bytes_on_disk(&dir))
-            .map_err(|e| Fatal::io("read the images in", images.root(), &e))?;
+            .map_err(failed)?;
         say(&format!("{digest}\t{}\t-\tno environment", mib(bytes)))?;
+    }
+    for digest in images.replaced_runners().map_err(failed)? {
+        let dir = images.deletable_dir(&digest).map_err(failed)?;
+        let bytes = dir.map_or(Ok(0), |dir| bytes_on_disk(&dir));
+        let size = mib(bytes.map_err(failed)?);
+        say(&format!("{digest}\t{size}\t-\ta replaced runner image"))?;
     }
     Ok(())
 }

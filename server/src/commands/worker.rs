@@ -38,6 +38,8 @@ pub fn runtime(settings: &Settings, dir: &DataDir) -> Result<OciRuntime, Fatal> 
     config.opened.clone_from(&settings.open_networks);
     config.own_addresses.clone_from(&settings.own_addresses);
     config.volumes.clone_from(&settings.volumes);
+    // Each sandbox has a range of user ids of its own.
+    config.slots = settings.worker.capacity + settings.worker.session_slots;
     OciRuntime::new(config).map_err(|e| {
         Fatal::new(format!(
             "The sandboxes' directory in {} cannot be made ({e}); mend that, or start with --no-worker.",
@@ -99,6 +101,7 @@ impl Worker {
             [] => Ok(Self {
                 config: AgentConfig {
                     capacity: settings.worker.capacity,
+                    session_slots: settings.worker.session_slots,
                     ..AgentConfig::new(
                         settings.worker.name.clone().unwrap_or_else(host_name),
                         settings.runner_image.clone(),
@@ -124,7 +127,10 @@ impl Worker {
         Arc::new(Sessions::new(
             Arc::clone(&self.runtime),
             Arc::new(clock),
-            SessionsConfig::new(self.config.name.clone()),
+            SessionsConfig {
+                capacity: self.config.session_slots as usize,
+                ..SessionsConfig::new(self.config.name.clone())
+            },
         ))
     }
 

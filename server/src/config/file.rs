@@ -122,6 +122,8 @@ pub struct Worker {
     pub name: Option<String>,
     /// Runs at once.
     pub capacity: Option<u32>,
+    /// Sessions at once, beside the runs.
+    pub session_slots: Option<u32>,
 }
 
 /// `[runner]`

@@ -142,6 +142,8 @@ pub struct Worker {
     pub name: Option<String>,
     /// Runs at once.
     pub capacity: u32,
+    /// Sessions at once, beside the runs.
+    pub session_slots: u32,
 }
 
 impl Settings {
@@ -239,6 +241,12 @@ impl Settings {
                 enabled: file.worker.enabled.unwrap_or(true),
                 name: file.worker.name.clone(),
                 capacity: in_range("worker.capacity", file.worker.capacity.unwrap_or(4), 1, 64)?,
+                session_slots: in_range(
+                    "worker.session_slots",
+                    file.worker.session_slots.unwrap_or(32),
+                    1,
+                    256,
+                )?,
             },
             runner_image: env("GROUNDWORK_RUNNER_IMAGE")
                 .or_else(|| file.runner.image.clone())

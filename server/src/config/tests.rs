@@ -37,6 +37,7 @@ fn every_setting_of_the_file_is_honoured() {
         enabled = false
         name = "one"
         capacity = 2
+        session_slots = 5
         [runner]
         image = "groundwork/runner:small"
         [images]
@@ -85,7 +86,8 @@ fn every_setting_of_the_file_is_honoured() {
         Worker {
             enabled: false,
             name: Some("one".to_owned()),
-            capacity: 2
+            capacity: 2,
+            session_slots: 5
         }
     );
     assert_eq!(got.runner_image, "groundwork/runner:small");
@@ -125,6 +127,8 @@ fn a_wrong_file_is_refused_in_one_sentence_that_names_the_key() {
         ("listen = \"nowhere\"", "line 1"),
         ("listen = ", "line 1"),
         ("[worker]\ncapacity = 0", "worker.capacity"),
+        ("[worker]\nsession_slots = 0", "worker.session_slots"),
+        ("[worker]\nsession_slots = 257", "worker.session_slots"),
         ("[worker]\ncapacity = \"two\"", "line 2"),
         ("[compute]\ncpu_milli = 250", "compute.cpu_milli"),
         ("[sign_in]\nidle_days = 91", "sign_in.idle_days"),

@@ -196,6 +196,7 @@ pub(super) fn worker() -> Value {
             "setup_run_id": RUN, "environment_id": ENVIRONMENT, "environment_name": "data-analysis", "phase": "setup",
             "attempt": 1, "cancelling": false, "silent_seconds": 2,
         }],
+        "session_slots": 32, "sessions": 2,
         "runner_image": "groundwork/runner:1", "runner_image_digest": FINGERPRINT,
         "registered_at": MORNING, "seen_at": LATER, "alive": true,
     })

@@ -288,6 +288,8 @@ pub struct WorkerRow {
     pub version: String,
     /// Runs at once.
     pub capacity: u32,
+    /// Sessions that run at once.
+    pub session_slots: u32,
     /// Runner image reference and digest.
     pub runner_image: Option<(String, String)>,
     /// First seen.

@@ -84,6 +84,25 @@ async fn a_layer_that_nothing_needs_is_deleted_after_the_grace_period_and_not_be
 }
 
 #[tokio::test]
+async fn a_replaced_runner_image_stays_as_long_as_a_setup_image_stands_on_it() {
+    let app = TestApp::start().await;
+    let worker = app.worker("w").await;
+    let id = app.environment("one", "true").await;
+    verify(&app, &worker, id, "a", 10).await;
+    let both = ["a", "runner"];
+    assert!(report(&worker, &both).await.is_empty());
+    app.clock.advance(GRACE * 3);
+    assert!(report(&worker, &both).await.is_empty(), "it is needed");
+    app.control
+        .delete_environment(&app.admin, id)
+        .await
+        .unwrap();
+    assert!(report(&worker, &both).await.is_empty(), "not at once");
+    app.clock.advance(GRACE);
+    assert_eq!(report(&worker, &both).await, both.map(layer));
+}
+
+#[tokio::test]
 async fn a_jump_of_the_wall_clock_deletes_nothing() {
     let app = TestApp::start().await;
     let worker = app.worker("w").await;

@@ -1,4 +1,4 @@
-//! Saved layers: listing them and deleting those that nothing needs.
+//! Saved layers: listing them, and deleting those that nothing needs, replaced runner images with them.
 
 use std::{
     fs, io,
@@ -8,7 +8,7 @@ use std::{
 use super::ImageStore;
 
 /// End of the name of a layer that is being deleted: no sandbox starts from it any more.
-const REMOVING: &str = ".removing";
+pub(super) const REMOVING: &str = ".removing";
 
 /// The 64 hexadecimal digits of a digest such as `sha256:…`, in lower case as files are named; `None`: it is none.
 pub fn hex_of(digest: &str) -> Option<&str> {
@@ -40,7 +40,8 @@ impl ImageStore {
         Ok(found)
     }
 
-    /// Deletes a layer: at once it is no layer any more, then its files go. One that is not there is no error.
+    /// Deletes a layer or a replaced runner image: at once it is none any more, then its files go. One that is not there
+    /// is no error.
     ///
     /// # Errors
     /// Those of the file system; what is left has a name that [`Self::clear_fragments`] knows.
@@ -64,7 +65,7 @@ impl ImageStore {
         remove_tree(&removing)?;
         match fs::rename(&dir, &removing) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+            _ => self.condemn_runner(digest),
         }
     }
 
@@ -82,11 +83,12 @@ impl ImageStore {
                 cleared.push(path);
             }
         }
+        cleared.extend(self.clear_runner_fragments()?);
         Ok(cleared)
     }
 }
 
-fn names(dir: &Path) -> io::Result<Vec<String>> {
+pub(super) fn names(dir: &Path) -> io::Result<Vec<String>> {
     match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
@@ -98,7 +100,7 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
     }
 }
 
-fn remove_tree(path: &Path) -> io::Result<()> {
+pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -2,8 +2,9 @@
 //! layers lie.
 //!
 //! ```text
-//! <root>/runner/<variant>/rootfs/       the unpacked file system, plain ids 0 to 65535
-//! <root>/runner/<variant>/image.json    reference, digest, size and the key of what it was built from
+//! <root>/runner/<variant>                link to the image that was built last
+//! <root>/runner/<variant>-<hex>/rootfs/  the unpacked file system, plain ids 0 to 65535
+//! <root>/runner/<variant>-<hex>/image.json  reference, digest, size and the key of what it was built from
 //! <root>/runner/oci-<hex>/rootfs/        a runner image from a registry, by digest
 //! <root>/runner/references/             which digest each reference of a registry meant last
 //! <root>/layers/<hex>/                  saved layers by digest
@@ -14,6 +15,7 @@ mod layout;
 mod needs;
 mod pack;
 mod registry;
+mod replaced;
 mod runner;
 mod unpack;
 
@@ -60,21 +62,24 @@ impl ImageStore {
         self.root.join("layers")
     }
 
-    /// The runner images that are complete, by reference.
+    /// Where runner images lie.
+    pub(crate) fn runners(&self) -> PathBuf {
+        self.root.join("runner")
+    }
+
+    /// The runner images that are complete, by reference; replaced ones left out.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn runner_images(&self) -> std::io::Result<Vec<RunnerImage>> {
         let mut found = Vec::new();
-        let entries = match std::fs::read_dir(self.root.join("runner")) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
-            Err(error) => return Err(error),
-        };
-        for entry in entries {
-            // A directory without a readable image.json is an unfinished build, not an image.
-            if let Some(image) = read_image(&entry?.path())? {
-                found.push(image);
+        // A directory without a readable image.json is an unfinished build, not an image.
+        for variant in Variant::ALL {
+            found.extend(read_image(&self.variant_dir(variant))?);
+        }
+        for digest in self.named_digests()? {
+            if let Some(dir) = self.pulled_dir(&digest) {
+                found.extend(read_image(&dir)?);
             }
         }
         found.sort_by(|a, b| a.reference.cmp(&b.reference));
@@ -86,24 +91,34 @@ impl ImageStore {
     /// # Errors
     /// When the directory cannot be read.
     pub fn runner_image(&self, reference: &str) -> std::io::Result<Option<RunnerImage>> {
-        let Some(dir) = self.runner_dir(reference)? else {
-            return Ok(None);
-        };
-        Ok(read_image(&dir)?.map(|image| RunnerImage {
-            reference: reference.to_owned(),
-            ..image
-        }))
+        Ok(self.runner(reference)?.map(|(image, _)| image))
     }
 
-    /// The root file system of a runner image that is on this machine.
+    /// The root file system of a runner image that is on this machine, by the path that stays its own when another image
+    /// takes its place.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn rootfs(&self, reference: &str) -> std::io::Result<Option<PathBuf>> {
-        let dir = self.runner_dir(reference)?;
-        Ok(dir
-            .filter(|dir| dir.join("image.json").is_file())
-            .map(|dir| dir.join("rootfs")))
+        Ok(self.runner(reference)?.map(|(_, rootfs)| rootfs))
+    }
+
+    /// Both, of the same image also while another takes its place.
+    pub(crate) fn runner(
+        &self,
+        reference: &str,
+    ) -> std::io::Result<Option<(RunnerImage, PathBuf)>> {
+        let Some(dir) = self.runner_dir(reference)? else {
+            return Ok(None);
+        };
+        let dir = match dir.canonicalize() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        Ok(read_image(&dir)?.map(|image| {
+            let reference = reference.to_owned();
+            (RunnerImage { reference, ..image }, dir.join("rootfs"))
+        }))
     }
 
     fn runner_dir(&self, reference: &str) -> std::io::Result<Option<PathBuf>> {
@@ -115,7 +130,7 @@ impl ImageStore {
     }
 
     fn variant_dir(&self, variant: Variant) -> PathBuf {
-        self.root.join("runner").join(variant.as_str())
+        self.runners().join(variant.as_str())
     }
 }
 

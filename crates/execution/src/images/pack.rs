@@ -24,6 +24,9 @@ use crate::shim::copy::kept_attributes;
 pub(super) const WHITEOUT: &str = ".wh.";
 /// Hides everything that lower layers have in a directory.
 pub(super) const OPAQUE: &str = ".wh..wh..opq";
+/// Most bytes of holes in a layer: its files are packed with every byte, and a script can make one of 15 TiB that takes
+/// nothing on its disk.
+const HOLES_MAX: u64 = 16 << 30;
 /// Where overlay notes that a directory is opaque.
 const OPAQUE_ATTRIBUTE: &str = "trusted.overlay.opaque";
 
@@ -37,6 +40,7 @@ pub(super) fn pack<W: Write>(dir: &Path, out: W) -> io::Result<Vec<PathBuf>> {
         tar: Builder::new(out),
         links: HashMap::new(),
         left_out: Vec::new(),
+        holes: 0,
     };
     // A tree can be deeper than a thread's stack: what is still to come stands in a list, next one last.
     let mut coming = work.children(Path::new(""))?;
@@ -55,6 +59,8 @@ struct Work<'a, W: Write> {
     /// First path of each inode that has several.
     links: HashMap<u64, PathBuf>,
     left_out: Vec<PathBuf>,
+    /// Bytes so far that are in no block of a file.
+    holes: u64,
 }
 
 impl<W: Write> Work<'_, W> {
@@ -111,6 +117,14 @@ impl<W: Write> Work<'_, W> {
         } else {
             header.set_entry_type(EntryType::Regular);
             header.set_size(meta.size());
+            self.holes += meta.size().saturating_sub(meta.blocks() * 512);
+            if self.holes > HOLES_MAX {
+                return Err(io::Error::other(format!(
+                    "files with holes, such as /{}, are over {} GiB larger than what they hold, and an exported image holds every byte; remove them in the setup script",
+                    path.display(),
+                    HOLES_MAX >> 30
+                )));
+            }
             let file = OpenOptions::new()
                 .read(true)
                 .custom_flags(libc::O_NOFOLLOW)

@@ -353,6 +353,18 @@ impl ImageStore {
         fs::rename(partial, name)
     }
 
+    /// Digests of the pulled images that references mean, each once.
+    pub(super) fn named_digests(&self) -> io::Result<std::collections::BTreeSet<String>> {
+        let dir = self.root().join("runner/references");
+        let mut digests = std::collections::BTreeSet::new();
+        for name in super::layers::names(&dir)? {
+            if !name.contains('.') {
+                digests.insert(fs::read_to_string(dir.join(name))?);
+            }
+        }
+        Ok(digests)
+    }
+
     /// Digest of the pulled image that a reference meant last.
     pub(super) fn pulled_digest(&self, reference: &str) -> io::Result<Option<String>> {
         let name = hex::encode(Sha256::digest(reference));

@@ -100,7 +100,8 @@ pub enum BuildError {
 
 impl ImageStore {
     /// Builds a runner image, or finds it built already from the same definition. `progress` gets a sentence for each
-    /// step. Nothing half-made is ever found as an image: the directory is renamed into place when complete.
+    /// step. Nothing half-made is ever found as an image: the directory is renamed into place when complete. The image
+    /// before stays while something stands on it.
     ///
     /// # Errors
     /// See [`BuildError`].
@@ -122,13 +123,10 @@ impl ImageStore {
         if !nix::unistd::geteuid().is_root() {
             return Err(BuildError::NotRoot);
         }
-        for tool in ["mmdebstrap", "python3", "tar", "chroot"] {
+        for tool in ["mmdebstrap", "python3", "npm", "tar", "chroot"] {
             if !on_path(tool) {
                 return Err(BuildError::MissingTool(tool));
             }
-        }
-        if variant == Variant::Full && !on_path("npm") {
-            return Err(BuildError::MissingTool("npm"));
         }
         let parent = self.root().join("runner");
         super::make_private(&parent)?;
@@ -165,15 +163,7 @@ impl ImageStore {
             size_bytes: tree_size(&partial.join("rootfs"))?,
             key,
         };
-        super::write_image(&partial, &image)?;
-        let target = self.variant_dir(variant);
-        let replaced = parent.join(format!("{}.replaced", variant.as_str()));
-        remove_dir(&replaced)?;
-        if target.exists() {
-            fs::rename(&target, &replaced)?;
-        }
-        fs::rename(&partial, &target)?;
-        remove_dir(&replaced)?;
+        self.adopt_runner(variant, &partial, &image)?;
         progress(&format!("{} is ready ({})", image.reference, image.digest));
         Ok(image)
     }

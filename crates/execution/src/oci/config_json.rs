@@ -104,16 +104,20 @@ pub fn build(plan: &Plan, paths: &Paths<'_>) -> Value {
     })
 }
 
+/// Most pseudo-terminals in one sandbox: those of all sandboxes and of the machine are limited together, to 4,096 mostly.
+const TERMINALS_MAX: u32 = 256;
+
 /// No sysfs: a fresh one needs a network namespace of the sandbox's own user namespace, and the runtime would bind the
 /// host's instead.
 fn mounts(plan: &Plan, paths: &Paths<'_>) -> Value {
     let half = u64::from(plan.memory_mib) / 2;
+    let terminals = format!("max={TERMINALS_MAX}");
     json!([
         {"destination": "/proc", "type": "proc", "source": "proc", "options": ["nosuid", "noexec", "nodev"]},
         {"destination": "/dev", "type": "tmpfs", "source": "tmpfs",
          "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]},
         {"destination": "/dev/pts", "type": "devpts", "source": "devpts",
-         "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]},
+         "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5", terminals]},
         {"destination": "/dev/shm", "type": "tmpfs", "source": "shm",
          "options": ["nosuid", "nodev", "mode=1777", format!("size={half}m")]},
         {"destination": "/run", "type": "tmpfs", "source": "tmpfs",

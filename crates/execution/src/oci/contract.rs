@@ -195,7 +195,10 @@ impl Runtime for OciRuntime {
 
     async fn saved_layers(&self) -> Result<Vec<String>, RuntimeError> {
         let images = &self.config.images;
-        images.saved_layers().map_err(other("reading the layers"))
+        let mut found = images.saved_layers().map_err(other("reading the layers"))?;
+        let replaced = images.replaced_runners();
+        found.extend(replaced.map_err(other("reading the images"))?);
+        Ok(found)
     }
 
     async fn delete_layer(&self, digest: &str) -> Result<bool, RuntimeError> {

@@ -313,34 +313,32 @@ impl OciRuntime {
 
     /// What a kept disk was made over must be as it was: its upper only tells what differs from that.
     fn still_there(&self, kept: &Kept) -> Result<Kept, RuntimeError> {
-        let images = self.config.images.runner_images();
-        let images = images.map_err(other("reading the images"))?;
-        // A runner image that is built again takes the place of the old one.
-        if !images.iter().any(|image| image.digest == kept.base_digest) {
-            return Err(RuntimeError::NoImage(kept.base_digest.clone()));
+        let base = self.config.images.rootfs_of(&kept.base_digest);
+        let base = base.map_err(other("reading the images"))?;
+        let base = base.ok_or_else(|| RuntimeError::NoImage(kept.base_digest.clone()))?;
+        let mut kept = kept.clone();
+        // The lowest is the runner image, which may have moved when another took its place.
+        if let Some(lowest) = kept.lowers.last_mut() {
+            *lowest = base;
         }
         match kept.lowers.iter().find(|layer| !layer.is_dir()) {
-            None => Ok(kept.clone()),
+            None => Ok(kept),
             Some(gone) => Err(RuntimeError::NoImage(gone.display().to_string())),
         }
     }
 
     /// What a new sandbox is made over.
     fn below(&self, spec: &SandboxSpec) -> Result<Kept, RuntimeError> {
-        let image = self
-            .config
-            .images
-            .runner_image(&spec.runner_image)
-            .map_err(other("reading the images"))?;
-        let rootfs = self
-            .config
-            .images
-            .rootfs(&spec.runner_image)
-            .map_err(other("reading the images"))?;
-        let (Some(image), Some(rootfs)) = (image, rootfs) else {
-            return Err(RuntimeError::NoImage(spec.runner_image.clone()));
-        };
-        self.pins.pin(spec.id, &spec.layers);
+        let found = self.config.images.runner(&spec.runner_image);
+        let found = found.map_err(other("reading the images"))?;
+        let missing = || RuntimeError::NoImage(spec.runner_image.clone());
+        let (image, rootfs) = found.ok_or_else(missing)?;
+        let digests = [&spec.layers[..], std::slice::from_ref(&image.digest)].concat();
+        self.pins.pin(spec.id, &digests);
+        // Whether something is there is looked at once it cannot go any more.
+        if !rootfs.is_dir() {
+            return Err(missing());
+        }
         // Highest first.
         let mut lowers = Vec::new();
         for digest in spec.layers.iter().rev() {

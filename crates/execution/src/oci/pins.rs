@@ -1,4 +1,4 @@
-//! Which saved layers sandboxes of this process and kept disks are made from: these are not deleted, whatever the control
+//! Which saved layers and runner images sandboxes of this process and kept disks are made from: these are not deleted, whatever the control
 //! plane says.
 
 use std::{
@@ -67,15 +67,11 @@ impl Pins {
 }
 
 impl OciRuntime {
-    /// Deletes a layer that no sandbox of this process and no kept disk uses; answers whether it is gone.
+    /// Deletes a layer or a replaced runner image that no sandbox of this process and no kept disk uses; answers whether it is gone.
     pub(super) async fn remove_layer(&self, digest: &str) -> Result<bool, RuntimeError> {
-        let (config, dir) = (
-            self.config().clone(),
-            self.config().images.layer_dir(digest),
-        );
-        let below_kept = tokio::task::spawn_blocking(move || {
-            dir.is_some_and(|dir| reclaim::is_below_kept(&config, &dir))
-        });
+        let (config, wanted) = (self.config().clone(), digest.to_owned());
+        let below_kept =
+            tokio::task::spawn_blocking(move || reclaim::is_below_kept(&config, &wanted));
         // A disk that is being made now is a sandbox's, and pins its layers until it is kept.
         if below_kept
             .await

@@ -106,12 +106,19 @@ pub(super) fn kept(config: &OciConfig) -> Vec<SandboxId> {
         .collect()
 }
 
-/// Whether a kept disk was made over this layer.
-pub(super) fn is_below_kept(config: &OciConfig, layer: &Path) -> bool {
+/// Whether a kept disk was made over this layer or runner image.
+pub(super) fn is_below_kept(config: &OciConfig, digest: &str) -> bool {
+    let layer = config.images.layer_dir(digest);
     named(&config.sandboxes())
         .into_iter()
         .filter_map(|(_, dir)| Kept::read(&dir))
-        .any(|kept| kept.lowers.iter().any(|lower| lower == layer))
+        .any(|kept| {
+            kept.base_digest == digest
+                || kept
+                    .lowers
+                    .iter()
+                    .any(|lower| Some(lower) == layer.as_ref())
+        })
 }
 
 /// What is named after a sandbox in a directory.

@@ -232,3 +232,7 @@ fn tree(dir: &Path) -> Vec<PathBuf> {
     }
     found
 }
+
+#[cfg(test)]
+#[path = "cgroup_tests.rs"]
+mod tests;

@@ -57,6 +57,19 @@ async fn a_storm_in_one_sandbox_keeps_neither_others_from_starting_nor_takes_our
             "files",
             "cd /workspace\nfor round in $(seq 100); do mkdir d$round; (cd d$round; seq 10000 | xargs touch); rm -r d$round; done\n",
         ),
+        (
+            "a gigabyte of lines",
+            "yes 'a line of some words, again and again, until somebody tires' | head -c 1G\n",
+        ),
+        (
+            "records that our driver does not write",
+            "exec 3>/run/ctl/mark; yes 'M words without an end' | tr -d '\\0' | head -c 300M >&3
+python3 -c \"
+mark = open('/run/ctl/mark', 'wb', 0)
+for n in range(200000): mark.write(b'M\\t' + str(n).encode() * 3 + b'\\t9\\t4294967295\\tx\\ty\\0')
+\"
+",
+        ),
         ("a fork bomb", "b() { b | b & }; b 2>/dev/null\nsleep 60\n"),
     ];
     for (name, script) in storms {

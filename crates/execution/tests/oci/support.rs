@@ -147,6 +147,14 @@ impl Bench {
         end.map(|end| Ran { end, events })
     }
 
+    /// Standard output of a shell command in a new default sandbox.
+    pub async fn sh_in_new(&self, text: &str) -> String {
+        let id = self.start(&spec()).await;
+        let out = self.sh(id, text).await.passed();
+        self.runtime.destroy(id).await.unwrap();
+        out
+    }
+
     /// Runs a shell command to its end, without input.
     pub async fn sh(&self, id: SandboxId, text: &str) -> Done {
         self.exec(id, sh(text)).await.unwrap()

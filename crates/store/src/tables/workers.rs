@@ -11,7 +11,7 @@ use crate::{
 
 macro_rules! columns {
     () => {
-        "worker_id, name, runtime, version, capacity, \
+        "worker_id, name, runtime, version, capacity, session_slots, \
          runner_image_reference, runner_image_digest, registered_at, seen_at"
     };
 }
@@ -24,9 +24,10 @@ pub(super) async fn register(db: &Database, worker: &WorkerRow) -> Result<Worker
             concat!(
                 "INSERT INTO workers (",
                 columns!(),
-                ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
+                ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) \
                  ON CONFLICT (name) DO UPDATE SET runtime = excluded.runtime, \
                  version = excluded.version, capacity = excluded.capacity, \
+                 session_slots = excluded.session_slots, \
                  runner_image_reference = excluded.runner_image_reference, \
                  runner_image_digest = excluded.runner_image_digest, seen_at = excluded.seen_at \
                  RETURNING worker_id"
@@ -37,6 +38,7 @@ pub(super) async fn register(db: &Database, worker: &WorkerRow) -> Result<Worker
                 &worker.runtime,
                 &worker.version,
                 worker.capacity,
+                worker.session_slots,
                 &reference,
                 &digest,
                 worker.registered_at,
@@ -84,6 +86,7 @@ fn read(row: &Row) -> Result<WorkerRow, StoreError> {
         runtime: columns.text("runtime")?,
         version: columns.text("version")?,
         capacity: columns.count("capacity")?,
+        session_slots: columns.count("session_slots")?,
         runner_image: columns
             .text_if("runner_image_reference")?
             .zip(columns.text_if("runner_image_digest")?),

@@ -145,6 +145,7 @@ pub fn worker(number: u64, name: &str) -> WorkerRow {
         runtime: "oci".to_owned(),
         version: "0.1.0".to_owned(),
         capacity: 4,
+        session_slots: 32,
         runner_image: Some(("groundwork/runner:full".to_owned(), "sha256:11".to_owned())),
         registered_at: at(0),
         seen_at: at(0),

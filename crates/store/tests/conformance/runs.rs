@@ -293,6 +293,7 @@ pub async fn a_worker_keeps_its_id_by_name(bed: &Bed) {
     assert_eq!(bed.db.register_worker(&second).await.unwrap(), rows::id(8));
     let mut again = rows::worker(9, "host-a");
     again.capacity = 2;
+    again.session_slots = 3;
     again.version = "0.2.0".to_owned();
     again.registered_at = rows::at(50);
     again.seen_at = rows::at(50);

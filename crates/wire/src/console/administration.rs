@@ -106,6 +106,10 @@ pub struct WorkerItem {
     pub running: u32,
     /// Those of the viewer's organization.
     pub held: Vec<HeldRun>,
+    /// Sessions that run at once.
+    pub session_slots: u32,
+    /// Sessions that run there or are being started.
+    pub sessions: u32,
     /// Runner image reference.
     pub runner_image: Option<String>,
     /// Its digest.
