@@ -212,7 +212,13 @@ impl Store for HookedStore {
         hooked!(self, insert_api_key(key, fx))
     }
     async fn api_key_by_hash(&self, secret_hash: &str) -> Result<Option<OwnedApiKey>, StoreError> {
-        hooked!(self, api_key_by_hash(secret_hash))
+        let mut found = hooked!(self, api_key_by_hash(secret_hash))?;
+        if let (Some(owned), Some((user, other))) = (&mut found, &*self.elsewhere())
+            && *user == owned.key.user_id
+        {
+            owned.key.organization_id = other.organization_id;
+        }
+        Ok(found)
     }
     async fn api_keys(
         &self,

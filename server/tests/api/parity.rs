@@ -80,8 +80,11 @@ fn calls() -> Vec<(&'static str, Vec<&'static str>)> {
             vec!["PUT G/environments/{environment_id}/secrets/{name}"],
         ),
         (
-            "set-secrets",
-            vec!["PUT G/environments/{environment_id}/secrets/{name}"],
+            "set-variables",
+            vec![
+                "PUT G/environments/{environment_id}/secrets/{name}",
+                "PATCH M/{environment_id}",
+            ],
         ),
         (
             "delete-secret",
