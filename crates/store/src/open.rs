@@ -174,12 +174,21 @@ async fn open_sqlite(url: &str, options: OpenOptions) -> Result<Database, OpenEr
         .pragma("journal_size_limit", WAL_KEPT_BYTES)
         .optimize_on_close(!in_memory, 400);
     let path = connect.get_filename().to_owned();
-    if !in_memory {
-        create_private(&path).map_err(|source| OpenError::Unwritable {
+    // Held to the end of opening.
+    let _turn = if in_memory {
+        None
+    } else {
+        let unwritable = |source| OpenError::Unwritable {
             path: path.clone(),
             source: Box::new(source),
-        })?;
-    }
+        };
+        let turn = tokio::time::timeout(BUSY_TIMEOUT, turn(&path))
+            .await
+            .map_err(|_| OpenError::Busy(path.clone()))?
+            .map_err(unwritable)?;
+        create_private(&path).map_err(unwritable)?;
+        Some(turn)
+    };
     let name = |error| sqlite_error(error, &path);
     let pool = SqlitePoolOptions::new()
         .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -209,6 +218,19 @@ async fn open_sqlite(url: &str, options: OpenOptions) -> Result<Database, OpenEr
             .connect_lazy_with(connect.pragma("query_only", "ON"))
     };
     Ok(Database::sqlite(writer, readers))
+}
+
+/// Waits for this program's turn to open the file: its directory, locked. Where SQLite turns a new file to its
+/// write-ahead log it does not wait for another program that does the same, but says at once that the file is busy.
+async fn turn(path: &std::path::Path) -> std::io::Result<std::fs::File> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => std::path::Path::new("."),
+    };
+    let directory = std::fs::File::open(directory)?;
+    tokio::task::spawn_blocking(move || directory.lock().map(|()| directory))
+        .await
+        .map_err(std::io::Error::other)?
 }
 
 /// Makes the file if it is missing, for its owner alone: it holds password hashes and members' variables. SQLite gives
