@@ -65,12 +65,14 @@ fn images() -> PathBuf {
         .map_or_else(|| "/var/lib/groundwork-test/images".into(), PathBuf::from)
 }
 
-/// Every file below a directory, runner images left out.
+/// Every file below a directory; runner images and the empty disks that sandboxes' own are copied from are left out.
 fn files(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
         let kind = entry.file_type().unwrap();
-        if kind.is_dir() && entry.file_name() != "runner" {
-            files(&entry.path(), found);
+        if kind.is_dir() {
+            if entry.file_name() != "runner" && entry.file_name() != "disks" {
+                files(&entry.path(), found);
+            }
         } else if kind.is_file() {
             found.push(entry.path());
         }
