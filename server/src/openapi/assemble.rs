@@ -222,7 +222,7 @@ fn answer(call: &Describe, found: &Answer, calls: &[Describe], schemas: &mut Sch
         Kind::Json(shape) | Kind::JsonOr(shape, _) => {
             (&["application/json"], schemas.of_answer(shape))
         }
-        Kind::Text(medias) => (medias, json!({"type": "string"})),
+        Kind::Text(medias) => (medias, text_schema(medias.first().copied())),
     };
     let mut content = Map::new();
     for (index, media) in medias.iter().enumerate() {
@@ -234,7 +234,10 @@ fn answer(call: &Describe, found: &Answer, calls: &[Describe], schemas: &mut Sch
     }
     if let Kind::JsonOr(_, others) = found.kind {
         for media in others {
-            content.insert((*media).to_owned(), json!({"schema": {"type": "string"}}));
+            content.insert(
+                (*media).to_owned(),
+                json!({"schema": text_schema(Some(*media))}),
+            );
         }
     }
     if !content.is_empty() {
@@ -244,6 +247,16 @@ fn answer(call: &Describe, found: &Answer, calls: &[Describe], schemas: &mut Sch
         object.insert("links".to_owned(), links);
     }
     Value::Object(object)
+}
+
+/// What is said of a body that is no JSON: a text. Of a stream a schema would describe each event (before version 3.2 of
+/// the description's own standard), and they are of several kinds.
+fn text_schema(media: Option<&str>) -> Value {
+    if media == Some("text/event-stream") {
+        json!({"description": "Server-sent events, as the example shows them."})
+    } else {
+        json!({"type": "string"})
+    }
 }
 
 /// Where an answer's ids can be used next.
