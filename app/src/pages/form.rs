@@ -290,11 +290,11 @@ fn Variables(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
             .then(|| {
                 view! {
                     <Section title="Mounts" summary=Signal::derive(move || {
-                        format::count(
-                            inputs.mounts.with(|text| text.lines().filter(|line| !line.trim().is_empty()).count()) as u64,
-                            "mount",
-                            "mounts",
-                        )
+                        let lines = |text: &String| text.lines().filter(|line| !line.trim().is_empty()).count();
+                        match inputs.mounts.with(lines) {
+                            0 => "None".to_owned(),
+                            count => format::count(count as u64, "mount", "mounts"),
+                        }
                     })>
                         <MountsEditor mounts=inputs.mounts volumes readonly />
                     </Section>

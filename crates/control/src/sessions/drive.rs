@@ -33,6 +33,12 @@ fn next_step(row: &SessionRow) -> Step {
     }
 }
 
+/// Whether a session was never up, and all that its sandbox is made from is there.
+fn is_yet_to_come_up(row: &SessionRow) -> bool {
+    let waits_for_image = row.record.refresh.is_some() && row.record.layers.is_empty();
+    row.state.status == Status::Provisioning && row.started_at.is_none() && !waits_for_image
+}
+
 /// What the sandbox is made from.
 fn plan(row: &SessionRow, secrets: SecretVars) -> SessionPlan {
     let definition = &row.definition;
@@ -137,6 +143,11 @@ impl Control {
                         .await
                         .map_err(Error::internal)?;
                     let kept = self.kept_by(host, &row).await?;
+                    if !kept && is_yet_to_come_up(&row) {
+                        // What was stopped can be resumed, whenever the wish came: there must be a disk.
+                        self.bring_up(host, &row).await?;
+                        continue;
+                    }
                     let command = if kept {
                         Command::Suspended
                     } else {

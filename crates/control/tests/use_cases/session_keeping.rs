@@ -184,6 +184,30 @@ async fn a_keyed_start_is_replayed() {
 }
 
 #[tokio::test]
+async fn a_stop_that_comes_before_anything_was_begun_leaves_what_can_be_resumed() {
+    let mut app = TestApp::start().await;
+    let id = running(&app).await;
+    let mut row = row(&app, id).await;
+    app.host.put(row.sandbox_id, Presence::Absent);
+    // As it is written down between the two calls.
+    let expected = row.version;
+    row.version += 1;
+    row.state.status = Status::Provisioning;
+    row.state.wish = Some(Wish::Stop);
+    row.started_at = None;
+    let store = app.control.store().clone();
+    let written = store
+        .update_session(expected, &row, control::ports::Effects::default())
+        .await;
+    assert_eq!(written.unwrap(), control::ports::Written::Done);
+    app.restart();
+    app.control.tick_sessions().await.unwrap();
+    assert_eq!(settled(&app, id).await.status, Status::Stopped);
+    app.control.resume_session(&app.admin, id).await.unwrap();
+    assert_eq!(settled(&app, id).await.status, Status::Running);
+}
+
+#[tokio::test]
 async fn a_wish_that_comes_while_it_starts_is_fulfilled() {
     let app = TestApp::start().await;
     let environment = app.environment("Plain", "").await;
