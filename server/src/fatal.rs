@@ -1,4 +1,4 @@
-//! What ends the program: one sentence that says what is wrong and how to mend it (issue 2, *Bad input*).
+//! What ends the program: one sentence that says what is wrong and how to mend it.
 
 use std::{fmt, io, path::Path};
 
