@@ -8,6 +8,8 @@ use serde_json::Value;
 pub const FAILED: u8 = 1;
 /// Exit code of `apply --dry-run` with differences.
 pub const DIFFERS: u8 = 2;
+/// Exit code of what Ctrl-C ended, and of a run that was cancelled.
+pub const INTERRUPTED: u8 = 130;
 
 /// A refusal or a failure, in sentences that say what to do.
 #[derive(Debug)]

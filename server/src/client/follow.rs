@@ -13,7 +13,7 @@ use super::{
     args::{Output, TestArgs},
     environments::{find, fresh_key},
     events::Events,
-    failure::{Failure, Result},
+    failure::{Failure, INTERRUPTED, Result},
     http::Client,
     interrupts::Interrupts,
     log::Printer,
@@ -22,8 +22,6 @@ use super::{
 
 /// Exit code where the run failed without an exit code of the script: a fault of the sandbox or of the server.
 const NO_CODE: u8 = 125;
-/// Exit code of a cancelled run, and of following that was given up.
-const INTERRUPTED: u8 = 130;
 /// Times that a lost connection is made again without anything coming in between.
 const TRIES: u32 = 60;
 

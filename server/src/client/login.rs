@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::{
     args::{LoginArgs, Output},
-    failure::{Failure, Result},
+    failure::{Failure, INTERRUPTED, Result},
+    hidden::ask_hidden,
     http::{Client, is_in_the_clear},
     print::{ask, json as print_json, note, out, read_line},
 };
@@ -33,10 +34,10 @@ pub async fn run(args: LoginArgs) -> Result<u8> {
                 "Make a key under Account in the console ({}/account).",
                 url.trim_end_matches('/')
             ));
-            rpassword::prompt_password("API key: ")
-                .map_err(|error| Failure::new(format!("The key cannot be read ({error}).")))?
-                .trim()
-                .to_owned()
+            match ask_hidden("API key: ").await? {
+                Some(key) => key,
+                None => return Ok(INTERRUPTED),
+            }
         }
         None => {
             return Err(Failure::new(

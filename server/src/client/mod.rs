@@ -6,6 +6,7 @@ mod events;
 mod failure;
 mod file;
 mod follow;
+mod hidden;
 mod http;
 mod interrupts;
 mod log;

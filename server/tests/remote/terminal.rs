@@ -8,12 +8,26 @@ use crate::place::{Place, Ran, Running};
 
 /// The program on a terminal; what is typed goes to the second.
 fn on_a_terminal(place: &Place, signed_in: bool, args: &[&str]) -> (Running, ChildStdin) {
-    let line = [env!("CARGO_BIN_EXE_groundwork")]
+    then_on_a_terminal(place, signed_in, args, "")
+}
+
+/// The program on a terminal and, when it has ended, more commands on the same one.
+fn then_on_a_terminal(
+    place: &Place,
+    signed_in: bool,
+    args: &[&str],
+    then: &str,
+) -> (Running, ChildStdin) {
+    let mut line = [env!("CARGO_BIN_EXE_groundwork")]
         .iter()
         .chain(args)
         .map(|word| format!("'{word}'"))
         .collect::<Vec<_>>()
         .join(" ");
+    if !then.is_empty() {
+        // Ctrl-C goes to the shell, too, which is to stay.
+        line = format!("trap : INT; {line}; {then}");
+    }
     let mut command = if signed_in {
         place.command(&[])
     } else {
@@ -67,6 +81,23 @@ async fn login_asks_for_the_server_and_for_the_key_which_it_does_not_show() {
     place.app.environment("Stored", "").await;
     let listed = Ran::of(place.bare(&["env", "list"]).output().await.unwrap());
     assert!(listed.ok().contains("Stored"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_at_the_key_ends_login_and_gives_the_terminal_back() {
+    let place = Place::open().await;
+    let args = ["login", "--url", &place.url];
+    let (mut login, mut typed) =
+        then_on_a_terminal(&place, false, &args, "echo ended with $?; stty -a");
+    login.until("API key: ").await;
+    typed.write_all(b"rma_half\x03").await.unwrap();
+    login.until("ended with 130").await;
+    let said = login.end().await.ok();
+    assert!(!said.contains("rma_"), "the key was shown: {said}");
+    let settings: Vec<_> = said.split_whitespace().collect();
+    for setting in ["echo", "icanon", "isig", "-echonl"] {
+        assert!(settings.contains(&setting), "{setting}: {said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
