@@ -17,6 +17,7 @@ use sqlx::{
 
 use crate::{
     bells::{self, Bells, Connected},
+    cache::{Cache, Keep},
     dialect::{self, Sql},
     errors::translate,
 };
@@ -25,6 +26,8 @@ use crate::{
 pub struct Database {
     db: Db,
     bells: Arc<Bells>,
+    /// Of a SQLite file; another server may change PostgreSQL without a sign that could be read as cheaply.
+    cache: Option<Cache>,
     _connected: Option<Connected>,
 }
 
@@ -51,10 +54,11 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    pub(crate) fn sqlite(writer: SqlitePool, readers: SqlitePool) -> Self {
+    pub(crate) fn sqlite(writer: SqlitePool, readers: SqlitePool, cache: Option<Cache>) -> Self {
         Self {
             db: Db::Sqlite { writer, readers },
             bells: Arc::new(Bells::default()),
+            cache,
             _connected: None,
         }
     }
@@ -68,6 +72,7 @@ impl Database {
         Ok(Self {
             db: Db::Postgres(pool),
             bells,
+            cache: None,
             _connected: Some(connected),
         })
     }
@@ -75,6 +80,16 @@ impl Database {
     /// Waits for the statements under way and closes every connection; SQLite's write-ahead log is folded into the file.
     /// Later calls answer [`StoreError::Unavailable`].
     pub async fn close(&self) {
+        if let Some(cache) = &self.cache {
+            cache.empty();
+        }
+        self.close_pools().await;
+        if let Some(cache) = &self.cache {
+            cache.close().await;
+        }
+    }
+
+    pub(crate) async fn close_pools(&self) {
         match &self.db {
             Db::Sqlite { writer, readers } => {
                 readers.close().await;
@@ -82,6 +97,37 @@ impl Database {
             }
             Db::Postgres(pool) => pool.close().await,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> Option<crate::cache::Header> {
+        self.cache.as_ref().and_then(Cache::state)
+    }
+
+    /// What was read before under `key` if nothing was committed since, else what `ask` reads now, which comes with the
+    /// bytes of its text.
+    pub(crate) async fn kept<T: Keep>(
+        &self,
+        key: T::Key,
+        ask: impl Future<Output = Result<Option<(T, usize)>, StoreError>>,
+    ) -> Result<Option<T>, StoreError> {
+        // Before `ask` reads: an answer may be newer than the state that it is kept under, never older.
+        let state = self
+            .cache
+            .as_ref()
+            .and_then(|cache| cache.state().map(|state| (cache, state)));
+        if let Some((cache, state)) = state
+            && let Some(found) = cache.find(state, &key)
+        {
+            return Ok(Some(found));
+        }
+        let Some((value, bytes)) = ask.await? else {
+            return Ok(None);
+        };
+        if let Some((cache, state)) = state {
+            cache.keep(state, key, &value, bytes);
+        }
+        Ok(Some(value))
     }
 
     /// Begins a transaction that writes; dropping it undoes it.

@@ -12,7 +12,7 @@ use sqlx::{
     },
 };
 
-use crate::{Database, dialect, errors::sqlite_code};
+use crate::{Database, cache::Cache, dialect, errors::sqlite_code};
 
 static SQLITE_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
 static POSTGRES_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/postgres");
@@ -211,13 +211,25 @@ async fn open_sqlite(url: &str, options: OpenOptions) -> Result<Database, OpenEr
     migrate_sqlite(&writer, options)
         .await
         .map_err(|error| migration_error(error, name))?;
-    let readers = if in_memory {
-        writer.clone()
-    } else {
-        pool.max_connections(SQLITE_READERS)
-            .connect_lazy_with(connect.pragma("query_only", "ON"))
+    if in_memory {
+        return Ok(Database::sqlite(writer.clone(), writer, None));
+    }
+    let connect = connect.pragma("query_only", "ON");
+    let anchor = connect.clone().optimize_on_close(false, None);
+    let anchor = SqliteConnection::connect_with(&anchor)
+        .await
+        .map_err(name)?;
+    let cache = match Cache::new(&path, anchor) {
+        Ok(cache) => Some(cache),
+        Err(error) => {
+            tracing::warn!(cause = %error, "the index of the database's log cannot be read: nothing is kept in memory");
+            None
+        }
     };
-    Ok(Database::sqlite(writer, readers))
+    let readers = pool
+        .max_connections(SQLITE_READERS)
+        .connect_lazy_with(connect);
+    Ok(Database::sqlite(writer, readers, cache))
 }
 
 /// Waits for this program's turn to open the file: its directory, locked. Where SQLite turns a new file to its
@@ -234,13 +246,17 @@ async fn turn(path: &std::path::Path) -> std::io::Result<std::fs::File> {
 }
 
 /// Makes the file if it is missing, for its owner alone: it holds password hashes and members' variables. SQLite gives
-/// its companion files the same permissions.
+/// its companion files the same permissions. A file that is there is not even opened: closing it would give up the locks
+/// of connections that this process has already.
 fn create_private(path: &std::path::Path) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
-    options.append(true).create(true);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path).map(drop)
+    match options.open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    }
 }
 
 async fn migrate_sqlite(writer: &SqlitePool, options: OpenOptions) -> Result<(), Refused> {

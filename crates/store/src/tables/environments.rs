@@ -60,18 +60,26 @@ pub(super) async fn one(
     org: OrganizationId,
     id: EnvironmentId,
 ) -> Result<Option<EnvironmentRow>, StoreError> {
-    db.row(
-        concat!(
-            "SELECT ",
-            columns!(),
-            " FROM environments WHERE environment_id = $1 AND organization_id = $2 AND deleted_at IS NULL"
-        ),
-        values![id, org],
-    )
-    .await?
-    .as_ref()
-    .map(read)
-    .transpose()
+    let ask = async {
+        let row = db
+            .row(
+                concat!(
+                    "SELECT ",
+                    columns!(),
+                    " FROM environments WHERE environment_id = $1 AND organization_id = $2 AND deleted_at IS NULL"
+                ),
+                values![id, org],
+            )
+            .await?;
+        row.as_ref()
+            .map(|row| {
+                let long = ["definition", "verification", "secret_hashes"];
+                let bytes = long.map(|column| row.get::<&str>(column).map_or(0, str::len));
+                Ok((read(row)?, bytes.iter().sum()))
+            })
+            .transpose()
+    };
+    db.kept((org, id), ask).await
 }
 
 pub(super) async fn list(

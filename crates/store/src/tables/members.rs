@@ -383,25 +383,30 @@ pub(super) async fn api_key_by_hash(
     db: &Database,
     secret_hash: &str,
 ) -> Result<Option<OwnedApiKey>, StoreError> {
-    let row = db
-        .row(
-            "SELECT k.api_key_id, k.organization_id, k.user_id, k.name, k.role, k.secret_hash, k.last_four, \
-                    k.created_at, k.expires_at, k.last_used_at, k.revoked_at, \
-                    u.email, u.role AS owner_role, u.removed_at AS owner_removed_at \
-             FROM api_keys k JOIN users u ON u.user_id = k.user_id WHERE k.secret_hash = $1",
-            values![secret_hash],
-        )
-        .await?;
-    let Some(row) = &row else {
-        return Ok(None);
+    let ask = async {
+        let row = db
+            .row(
+                "SELECT k.api_key_id, k.organization_id, k.user_id, k.name, k.role, k.secret_hash, k.last_four, \
+                        k.created_at, k.expires_at, k.last_used_at, k.revoked_at, \
+                        u.email, u.role AS owner_role, u.removed_at AS owner_removed_at \
+                 FROM api_keys k JOIN users u ON u.user_id = k.user_id WHERE k.secret_hash = $1",
+                values![secret_hash],
+            )
+            .await?;
+        let Some(row) = &row else {
+            return Ok(None);
+        };
+        let columns = Columns::new(row, "api_keys", "api_key_id");
+        let owned = OwnedApiKey {
+            key: read_api_key(row)?,
+            email: columns.text("email")?,
+            owner_role: columns.word("owner_role")?,
+            owner_removed_at: columns.time_if("owner_removed_at")?,
+        };
+        let bytes = owned.email.len() + owned.key.name.len() + secret_hash.len();
+        Ok(Some((owned, bytes)))
     };
-    let columns = Columns::new(row, "api_keys", "api_key_id");
-    Ok(Some(OwnedApiKey {
-        key: read_api_key(row)?,
-        email: columns.text("email")?,
-        owner_role: columns.word("owner_role")?,
-        owner_removed_at: columns.time_if("owner_removed_at")?,
-    }))
+    db.kept(secret_hash.to_owned(), ask).await
 }
 
 pub(super) async fn api_keys(

@@ -14,6 +14,7 @@ macro_rules! suite {
                 an_invitation_is_accepted_once_and_in_time,
                 invitations_are_listed_until_closed,
                 api_keys_live_until_revoked,
+                what_another_pool_changes_of_a_key_or_its_owner_counts_at_once,
                 a_foreign_key_names_itself,
                 a_member_that_cannot_be_read_is_named,
             }
@@ -44,6 +45,7 @@ macro_rules! suite {
                 environments_with_an_image_are_found_in_every_organization,
                 abandoned_calls_hold_no_lock_and_lose_no_connection,
                 secrets_change_together_with_their_environment,
+                what_another_pool_changes_of_an_environment_is_read_next,
             }
             runs {
                 a_run_comes_back_as_it_was,

@@ -13,7 +13,7 @@ use domain::{
 };
 
 use super::fixture::{add_environment, admit, at_once, bootstrapped, with_environment};
-use crate::common::{Bed, rows};
+use crate::common::{Bed, MIGRATE, rows};
 
 pub async fn an_environment_comes_back_as_it_was(bed: &Bed) {
     let admin = bootstrapped(bed).await;
@@ -388,4 +388,33 @@ pub async fn secrets_change_together_with_their_environment(bed: &Bed) {
             .is_empty()
     );
     assert!(current(bed).await.secret_hashes.is_empty());
+}
+
+pub async fn what_another_pool_changes_of_an_environment_is_read_next(bed: &Bed) {
+    let mut row = with_environment(bed).await;
+    let other = store::open(&bed.url, MIGRATE).await.unwrap();
+    let read = || async {
+        bed.db
+            .environment(rows::id(1), rows::id(100))
+            .await
+            .unwrap()
+    };
+    for version in 1..=5 {
+        for _ in 0..3 {
+            assert_eq!(read().await.as_ref(), Some(&row));
+        }
+        row.version += 1;
+        row.definition.name = format!("at {version}");
+        let done = other.update_environment(version, &row, rows::none()).await;
+        assert_eq!(done.unwrap(), Written::Done);
+    }
+    assert_eq!(read().await.as_ref(), Some(&row));
+    let mut gone = row.clone();
+    gone.version += 1;
+    let done = other
+        .delete_environment(row.version, &gone, rows::at(9), None, rows::none())
+        .await;
+    assert_eq!(done.unwrap(), Written::Done);
+    assert_eq!(read().await, None);
+    other.close().await;
 }

@@ -4,7 +4,7 @@ use control::ports::{Store, StoreError, Written};
 use domain::{ids::UserId, roles::Role};
 
 use super::fixture::{at_once, bootstrapped};
-use crate::common::{Bed, rows};
+use crate::common::{Bed, MIGRATE, rows};
 
 pub async fn the_first_organization_is_made_once(bed: &Bed) {
     assert!(bed.db.organizations().await.unwrap().is_empty());
@@ -286,4 +286,45 @@ pub async fn a_member_that_cannot_be_read_is_named(bed: &Bed) {
         "users.role of usr_019a0000000070008000000000000001 cannot be read: \
          not a role: use admin, developer or user"
     );
+}
+
+pub async fn what_another_pool_changes_of_a_key_or_its_owner_counts_at_once(bed: &Bed) {
+    let admin = bootstrapped(bed).await;
+    let owner = rows::user(1, 2, Role::Developer);
+    let _ = bed
+        .db
+        .insert_user(&owner, None, rows::none())
+        .await
+        .unwrap();
+    let key = rows::api_key(1, 20, owner.user_id);
+    bed.db.insert_api_key(&key, rows::none()).await.unwrap();
+    let other = store::open(&bed.url, MIGRATE).await.unwrap();
+    let read = || async { bed.db.api_key_by_hash("secret20").await.unwrap().unwrap() };
+    let mut owner = owner;
+    for role in [Role::User, Role::Admin, Role::Developer] {
+        owner.role = role;
+        let done = other.update_user(1, &owner, rows::none()).await.unwrap();
+        assert_eq!(done, Written::Done);
+        for _ in 0..3 {
+            assert_eq!(read().await.owner_role, role);
+        }
+    }
+    other
+        .touch_api_key(key.api_key_id, rows::at(30))
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        assert_eq!(read().await.key.last_used_at, Some(rows::at(30)));
+    }
+    let org = admin.organization_id;
+    let done = other
+        .revoke_api_key(org, key.api_key_id, rows::at(40), rows::none())
+        .await;
+    assert_eq!(done.unwrap(), Written::Done);
+    assert_eq!(read().await.key.revoked_at, Some(rows::at(40)));
+    owner.removed_at = Some(rows::at(50));
+    let done = other.update_user(1, &owner, rows::none()).await;
+    assert_eq!(done.unwrap(), Written::Done);
+    assert_eq!(read().await.owner_removed_at, Some(rows::at(50)));
+    other.close().await;
 }
