@@ -268,6 +268,7 @@ impl Control {
             {
                 SessionAdmission::Admitted => {
                     self.drive(&row);
+                    self.drive_after_refresh(&row);
                     return Ok(answer);
                 }
                 SessionAdmission::Stale => {}

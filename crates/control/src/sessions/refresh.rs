@@ -8,12 +8,13 @@ use domain::{
     setup_run::{Kind, LogLine, Status},
 };
 use serde_json::json;
+use std::time::Duration;
 
 use crate::{
     Control, Member, OpCtx, Result,
     environments::system_line,
     ports::{
-        Admission, Effects, ImageOrigin, SessionRow, Written,
+        Admission, Effects, ImageOrigin, SessionRow, Topic, Written,
         rows::{EnvironmentRow, SetupRunRow},
     },
 };
@@ -103,6 +104,27 @@ impl Control {
             self.waits(run.setup_run_id);
         }
         Ok(Refresh::Begun)
+    }
+
+    /// Has a new session go on as soon as the run that it waits for has ended. After a restart of the server the
+    /// reconciler sees to it.
+    pub(super) fn drive_after_refresh(&self, row: &SessionRow) {
+        let Some(run) = row.record.refresh else {
+            return;
+        };
+        let (control, row) = (self.clone(), row.clone());
+        tokio::spawn(async move {
+            let mut bell = control.0.bell.listen(Topic::Run(run));
+            loop {
+                bell.mark_unchanged();
+                match control.0.store.run(run).await {
+                    Ok(Some(run)) if !run.state.status.is_terminal() => {}
+                    // A store that does not answer now is asked by whoever drives, again and again.
+                    Ok(_) | Err(_) => return control.drive(&row),
+                }
+                control.wait(&mut bell, Duration::MAX).await;
+            }
+        });
     }
 
     /// Looks whether the run that a session waits for has ended. Answers whether the session is another one now: it has
