@@ -43,7 +43,7 @@ fmt: ## format
 	@cargo fmt --all
 
 .PHONY: e2e
-e2e: ## the end-to-end suite alone
+e2e: ## the end-to-end suite alone (ARGS goes to Playwright)
 	@scripts/deps.sh build run test
 	@scripts/build.sh
-	@scripts/e2e.sh
+	@scripts/e2e.sh $(ARGS)

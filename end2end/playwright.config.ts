@@ -7,6 +7,7 @@ export default defineConfig({
   timeout: 60_000,
   expect: { timeout: 15_000 },
   forbidOnly: true,
+  snapshotPathTemplate: '{testDir}/aria/{arg}{ext}',
   retries: 0,
   reporter: [['list']],
   use: {
