@@ -20,7 +20,7 @@ test('a saved definition is compared with today and brought back', async ({ page
       - insertion: echo three
   `);
   await accessible(page);
-  await page.getByRole('link', { name: /Compare with today.*revision 1$/ }).click();
+  await page.getByRole('link', { name: /Compare with today.*revision 1\)$/ }).click();
   await expect(page).toHaveURL(/history\?compare=1$/);
   await expect(page.getByRole('heading', { name: 'Today and revision 1' })).toBeVisible();
   await page.getByRole('button', { name: 'Restore revision 1' }).click();

@@ -76,7 +76,7 @@ fn describe(id: &str, hint: &str) -> String {
 fn Label(id: String, label: String, optional: bool) -> impl IntoView {
     view! {
         <label class="field-label" for=id>
-            {label} {optional.then(|| view! { <span class="field-optional">"optional"</span> })}
+            {label} {optional.then(|| view! { <span class="field-optional">" optional"</span> })}
         </label>
     }
 }

@@ -248,7 +248,7 @@ pub fn Stale(
                                             disabled=move || action.pending().get()
                                         >
                                             "Put it back"
-                                            <span class="visually-hidden">": " {change.label.clone()}</span>
+                                            <span class="visually-hidden">"(" {change.label.clone()} ")"</span>
                                         </button>
                                     }
                                 });

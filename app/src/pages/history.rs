@@ -119,7 +119,7 @@ fn Saved(id: EnvironmentId, revision: Revision) -> impl IntoView {
                             <a class="button button-small ml-auto" href=links::compare(id, number)>
                                 <Draw icon=Icon::History />
                                 "Compare with today"
-                                <span class="visually-hidden">": revision " {number}</span>
+                                <span class="visually-hidden">"(revision " {number} ")"</span>
                             </a>
                         }
                     })}
