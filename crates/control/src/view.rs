@@ -74,7 +74,7 @@ fn verification(row: &EnvironmentRow) -> SetupVerification {
     let verdict = &row.verification;
     SetupVerification {
         status: verdict.status.as_str().to_owned(),
-        stale: verdict.is_stale(&fingerprint_of(row)),
+        stale: verdict.fingerprint.is_some() && verdict.is_stale(&fingerprint_of(row)),
         active_setup_run_id: verdict.active_setup_run_id,
         setup_run_id: verdict.setup_run_id,
         at: verdict.at,

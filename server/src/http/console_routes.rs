@@ -50,7 +50,7 @@ pub fn routes(state: &AppState) -> Router<AppState> {
         .route(
             "/sessions/{session_id}/terminal",
             get(terminal::terminal).layer(middleware::from_fn_with_state(
-                state.origins.clone(),
+                state.clone(),
                 origin::require_own_page,
             )),
         )

@@ -1,4 +1,5 @@
-//! The outermost layer: gives every request an id, writes the access log, and completes errors (spec 2-api).
+//! The outermost layer: gives every request an id and its source, writes the access log, completes errors, and sets the
+//! headers that every answer has (spec 2-api).
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,7 +11,7 @@ use axum::{
 use control::ports::Ids;
 use http::{HeaderName, HeaderValue, header};
 
-use super::{metrics::Metrics, problem::Problem};
+use super::{AppState, problem::Problem, security};
 
 /// The header that carries a request's id, both ways.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -19,27 +20,18 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(pub Arc<str>);
 
-/// What the layer needs.
-#[derive(Clone)]
-pub struct Door {
-    /// For requests without an id.
-    pub ids: Arc<dyn Ids>,
-    /// Counts answers.
-    pub metrics: Arc<Metrics>,
-}
-
 /// The layer.
-pub async fn door(State(door): State<Door>, mut request: Request, next: Next) -> Response {
+pub async fn door(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
     let start = Instant::now();
-    let id = request_id(&request, door.ids.as_ref());
+    let id = request_id(&request, state.ids.as_ref());
     request.extensions_mut().insert(id.clone());
+    let source = state.origins.of(&request);
+    let tls = source.tls;
+    request.extensions_mut().insert(source);
     let method = request.method().clone();
     let for_a_person = wants_page(&request);
     // The route's pattern, not the path: paths and queries may hold one-time tokens.
-    let route = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map(|path| path.as_str().to_owned());
+    let route = request.extensions().get::<MatchedPath>().cloned();
 
     let mut response = next.run(request).await;
 
@@ -63,14 +55,16 @@ pub async fn door(State(door): State<Door>, mut request: Request, next: Next) ->
         }
         response = Response::from_parts(parts, body);
     }
+    security::set(response.headers_mut(), tls);
     if let Ok(value) = HeaderValue::from_str(&id.0) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
 
     let status = response.status().as_u16();
-    door.metrics.count(status, start.elapsed());
-    let millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let route = route.as_deref().unwrap_or("-");
+    let took = start.elapsed();
+    state.metrics.count(status, took);
+    let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let route = route.as_ref().map_or("-", MatchedPath::as_str);
     let code = problem.as_ref().map_or("", |p| p.error.code.as_str());
     let cause = problem
         .as_ref()

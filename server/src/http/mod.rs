@@ -15,7 +15,7 @@ pub mod static_files;
 pub mod stopping;
 pub mod terminal;
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -29,6 +29,7 @@ use control::{
 };
 use leptos::config::LeptosOptions;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceBuilder;
 use tower_http::{catch_panic::CatchPanicLayer, compression::CompressionLayer};
 
 use self::{limits::RateLimiter, origin::Origins};
@@ -49,9 +50,12 @@ pub fn open_paths() -> Vec<&'static str> {
     open_calls().into_iter().map(|(path, _)| path).collect()
 }
 
-/// What the doors need. Cheap to clone.
+/// What the doors need, once for the process: every layer and handler has a clone of it for every request.
 #[derive(Clone)]
-pub struct AppState {
+pub struct AppState(Arc<AppParts>);
+
+/// The parts of [`AppState`].
+pub struct AppParts {
     /// The application layer.
     pub control: Control,
     /// Ids, for requests.
@@ -81,7 +85,7 @@ impl AppState {
         stop: CancellationToken,
     ) -> Self {
         let limits = settings.rate_limit;
-        Self {
+        Self::from(AppParts {
             control,
             ids,
             metrics: Arc::default(),
@@ -97,7 +101,20 @@ impl AppState {
             sign_in_idle: settings.sign_in.idle,
             stop,
             leptos,
-        }
+        })
+    }
+}
+
+impl From<AppParts> for AppState {
+    fn from(parts: AppParts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for AppState {
+    type Target = AppParts;
+    fn deref(&self) -> &AppParts {
+        &self.0
     }
 }
 
@@ -107,7 +124,7 @@ impl FromRef<AppState> for LeptosOptions {
     }
 }
 
-/// Everything. Layers are listed from the innermost to the outermost.
+/// Everything. Layers of a router are listed from the innermost to the outermost, those of a stack the other way round.
 pub fn router(state: AppState) -> Router {
     let console = console_routes::routes(&state)
         .layer(middleware::from_fn_with_state(
@@ -120,7 +137,7 @@ pub fn router(state: AppState) -> Router {
         ))
         .layer(auth::console::session_layer(&state))
         .layer(middleware::from_fn_with_state(
-            state.origins.clone(),
+            state.clone(),
             origin::refuse_cross_site,
         ));
     let probes = open_calls()
@@ -129,27 +146,22 @@ pub fn router(state: AppState) -> Router {
             router.route(path, handler)
         })
         .method_not_allowed_fallback(problem::method_not_allowed);
+    // Layers that belong together are stacked before the router has them: it clones a service for each of its own layers
+    // with every request.
+    let bodies = ServiceBuilder::new()
+        .layer(CompressionLayer::new())
+        .layer(middleware::from_fn(bodies::bound));
+    let door = ServiceBuilder::new()
+        .layer(middleware::from_fn_with_state(state.clone(), door::door))
+        .layer(CatchPanicLayer::custom(problem::from_panic));
     Router::new()
         .merge(console)
         .merge(console_routes::files(&state))
         .merge(rest::routes(&state))
         .merge(probes)
-        .layer(middleware::from_fn(bodies::bound))
-        .layer(CompressionLayer::new())
+        .layer(bodies)
         // As the servers inside send it: neither bounded nor compressed by us.
         .merge(session_port::routes())
-        .layer(middleware::from_fn(security::security_headers))
-        .layer(CatchPanicLayer::custom(problem::from_panic))
-        .layer(middleware::from_fn_with_state(
-            state.origins.clone(),
-            origin::find_source,
-        ))
-        .layer(middleware::from_fn_with_state(
-            door::Door {
-                ids: state.ids.clone(),
-                metrics: state.metrics.clone(),
-            },
-            door::door,
-        ))
+        .layer(door)
         .with_state(state)
 }

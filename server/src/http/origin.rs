@@ -15,7 +15,7 @@ use http::{HeaderMap, Method, header};
 use ipnet::IpNet;
 use wire::error::Code;
 
-use super::problem::Problem;
+use super::{AppState, problem::Problem};
 use crate::config::PublicUrl;
 
 /// What decides it.
@@ -45,28 +45,13 @@ impl Source {
     }
 }
 
-/// The layer that finds a request's source.
-pub async fn find_source(
-    State(origins): State<Origins>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let peer = request
-        .extensions()
-        .get::<ConnectInfo<SocketAddr>>()
-        .map(|ConnectInfo(peer)| peer.ip().to_canonical());
-    let source = origins.source(peer, request.headers());
-    request.extensions_mut().insert(source);
-    next.run(request).await
-}
-
 /// The layer that refuses what a browser sends from another site. For everything that a cookie authorizes.
 pub async fn refuse_cross_site(
-    State(origins): State<Origins>,
+    State(state): State<AppState>,
     request: Request,
     next: Next,
 ) -> Response {
-    if origins.allows(&request) {
+    if state.origins.allows(&request) {
         next.run(request).await
     } else {
         Problem::new(
@@ -80,7 +65,7 @@ pub async fn refuse_cross_site(
 /// The layer for WebSockets that a cookie authorizes: browsers let every site open one, with the cookie, so that nothing
 /// but the page's own word that it is ours will do.
 pub async fn require_own_page(
-    State(origins): State<Origins>,
+    State(state): State<AppState>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -88,7 +73,7 @@ pub async fn require_own_page(
         .headers()
         .get(header::ORIGIN)
         .and_then(|origin| origin.to_str().ok())
-        .is_some_and(|origin| origins.is_own(origin, &request));
+        .is_some_and(|origin| state.origins.is_own(origin, &request));
     if own {
         next.run(request).await
     } else {
@@ -101,6 +86,15 @@ pub async fn require_own_page(
 }
 
 impl Origins {
+    /// Where a request comes from.
+    pub fn of(&self, request: &Request) -> Source {
+        let peer = request
+            .extensions()
+            .get::<ConnectInfo<SocketAddr>>()
+            .map(|ConnectInfo(peer)| peer.ip().to_canonical());
+        self.source(peer, request.headers())
+    }
+
     fn source(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Source {
         let trusted = |address: IpAddr| {
             self.trusted_proxies

@@ -1,9 +1,6 @@
 //! Headers that tell browsers what not to do (spec 3-console: strict policy, no `unsafe-inline`).
 
-use axum::{extract::Request, middleware::Next, response::Response};
-use http::{HeaderValue, header};
-
-use super::origin::Source;
+use http::{HeaderMap, HeaderValue, header};
 
 /// The policy of a page whose inline scripts and styles carry `nonce`.
 pub fn page_policy(nonce: &str) -> String {
@@ -18,14 +15,8 @@ pub fn page_policy(nonce: &str) -> String {
 const NO_PAGE: &str =
     "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// The layer.
-pub async fn security_headers(request: Request, next: Next) -> Response {
-    let tls = request
-        .extensions()
-        .get::<Source>()
-        .is_some_and(|source| source.tls);
-    let mut response = next.run(request).await;
-    let headers = response.headers_mut();
+/// Sets them where an answer says nothing of its own.
+pub fn set(headers: &mut HeaderMap, tls: bool) {
     let mut default = |name, value: &'static str| {
         headers
             .entry(name)
@@ -76,5 +67,4 @@ pub async fn security_headers(request: Request, next: Next) -> Response {
             }
         }
     }
-    response
 }

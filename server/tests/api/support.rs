@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use leptos::config::LeptosOptions;
 use serde_json::Value;
 use server::http::{
-    AppState,
+    AppParts, AppState,
     limits::{Rate, RateLimiter},
     origin::Origins,
     router,
@@ -85,7 +85,7 @@ impl Doors {
         .unwrap();
         std::fs::write(site.path().join("favicon.svg"), "<svg/>").unwrap();
         let stop = CancellationToken::new();
-        let state = AppState {
+        let state = AppState::from(AppParts {
             control: app.control.clone(),
             ids: Arc::new(TestIds::after_restart()),
             metrics: Arc::default(),
@@ -102,7 +102,7 @@ impl Doors {
                 .site_root(site.path().to_string_lossy().into_owned())
                 .site_pkg_dir("pkg")
                 .build(),
-        };
+        });
         let router = router(state.clone()).layer(axum::Extension(ConnectInfo(setting.peer)));
         Self {
             app,

@@ -12,7 +12,7 @@ use control::{OpCtx, api_keys::ApiKeyRequest};
 use domain::roles::Role;
 use leptos::config::LeptosOptions;
 use server::http::{
-    AppState,
+    AppParts, AppState,
     limits::{Rate, RateLimiter},
     origin::Origins,
     router,
@@ -64,7 +64,7 @@ impl Place {
             .to_owned();
         let stop = CancellationToken::new();
         let home = tempfile::tempdir().unwrap();
-        let router = router(AppState {
+        let router = router(AppState::from(AppParts {
             control: app.control.clone(),
             ids: Arc::new(TestIds::after_restart()),
             metrics: Arc::default(),
@@ -80,7 +80,7 @@ impl Place {
                 .output_name("groundwork")
                 .site_root(home.path().to_string_lossy().into_owned())
                 .build(),
-        });
+        }));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let end = stop.clone();
