@@ -1,6 +1,6 @@
 //! Environments: list, read, create, change, delete, duplicate.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use domain::{
     environment::{Definition, Patch, parse_create, parse_patch},
@@ -37,6 +37,16 @@ impl Control {
         id: EnvironmentId,
         action: Action,
     ) -> Result<EnvironmentRow> {
+        let row = self.load_shared_environment(ctx, id, action).await?;
+        Ok(Arc::unwrap_or_clone(row))
+    }
+
+    async fn load_shared_environment(
+        &self,
+        ctx: &OpCtx,
+        id: EnvironmentId,
+        action: Action,
+    ) -> Result<Arc<EnvironmentRow>> {
         let member = ctx.member()?;
         if !permits(member.role, Action::ReadEnvironments) {
             return Err(Error::not_found());
@@ -44,7 +54,7 @@ impl Control {
         let row = self
             .0
             .store
-            .environment(member.organization_id, id)
+            .shared_environment(member.organization_id, id)
             .await?
             .ok_or_else(Error::not_found)?;
         ctx.require(action)?;
@@ -62,10 +72,20 @@ impl Control {
 
     /// One.
     pub async fn get_environment(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<Environment> {
+        let shown = self.get_shared_environment(ctx, id).await?;
+        Ok(Arc::unwrap_or_clone(shown))
+    }
+
+    /// The same for doors that only write it out.
+    pub async fn get_shared_environment(
+        &self,
+        ctx: &OpCtx,
+        id: EnvironmentId,
+    ) -> Result<Arc<Environment>> {
         let row = self
-            .load_environment(ctx, id, Action::ReadEnvironments)
+            .load_shared_environment(ctx, id, Action::ReadEnvironments)
             .await?;
-        Ok(view::environment(&row))
+        Ok(self.0.views.of(&row))
     }
 
     /// Creates one from a create body of the API.

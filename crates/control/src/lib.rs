@@ -40,6 +40,7 @@ mod throttle;
 mod validation;
 pub mod variables;
 mod view;
+mod views;
 pub mod workers;
 
 pub use config::Config;
@@ -55,6 +56,7 @@ use leases::Leases;
 use passwords::Passwords;
 use ports::{Clock, Doorbell, Ids, Store};
 use throttle::Throttle;
+use views::Views;
 use wire::session_host::SessionHost;
 
 /// How often a compare-and-set is tried again when somebody was faster. Each time somebody else got on, so that this many
@@ -94,6 +96,7 @@ struct Inner {
     throttle: Mutex<Throttle>,
     leases: Mutex<Leases>,
     layers: Mutex<Layers>,
+    views: Views,
     host: Option<Arc<dyn SessionHost>>,
     live: sessions::Live,
 }
@@ -114,6 +117,7 @@ impl Control {
             throttle: Mutex::new(Throttle::default()),
             leases: Mutex::new(Leases::default()),
             layers: Mutex::new(Layers::default()),
+            views: Views::default(),
             host: parts.sessions,
             live: sessions::Live::default(),
             config: parts.config,

@@ -76,7 +76,7 @@ impl Kept {
 }
 
 /// What can be kept.
-pub(crate) trait Keep: Clone {
+pub(crate) trait Keep: Sized {
     /// What it is asked for with.
     type Key: Eq + Hash;
     /// Where it lies.
@@ -130,21 +130,18 @@ impl Cache {
     }
 
     /// What is kept of this state, which was read during the call that asks.
-    pub(crate) fn find<T: Keep>(&self, state: Header, key: &T::Key) -> Option<T> {
-        let found = {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let kept = kept.as_mut()?;
-            if kept.of != Some(state) {
-                kept.clear(state);
-                return None;
-            }
-            T::shelf(kept).get(key).cloned()
-        };
-        found.map(Arc::unwrap_or_clone)
+    pub(crate) fn find<T: Keep>(&self, state: Header, key: &T::Key) -> Option<Arc<T>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = kept.as_mut()?;
+        if kept.of != Some(state) {
+            kept.clear(state);
+            return None;
+        }
+        T::shelf(kept).get(key).cloned()
     }
 
     /// Keeps what a query answered that began after `before` was the state.
-    pub(crate) fn keep<T: Keep>(&self, before: Header, key: T::Key, value: &T, bytes: usize) {
+    pub(crate) fn keep<T: Keep>(&self, before: Header, key: T::Key, value: &Arc<T>, bytes: usize) {
         if bytes > ENTRY_MAX {
             return;
         }
@@ -160,8 +157,7 @@ impl Cache {
         if kept.bytes + bytes > BYTES_MAX {
             kept.clear(before);
         }
-        let value = Arc::new(value.clone());
-        if T::shelf(kept).insert(key, value).is_none() {
+        if T::shelf(kept).insert(key, Arc::clone(value)).is_none() {
             kept.bytes += bytes;
         }
     }

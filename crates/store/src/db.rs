@@ -110,7 +110,7 @@ impl Database {
         &self,
         key: T::Key,
         ask: impl Future<Output = Result<Option<(T, usize)>, StoreError>>,
-    ) -> Result<Option<T>, StoreError> {
+    ) -> Result<Option<Arc<T>>, StoreError> {
         // Before `ask` reads: an answer may be newer than the state that it is kept under, never older.
         let state = self
             .cache
@@ -124,6 +124,7 @@ impl Database {
         let Some((value, bytes)) = ask.await? else {
             return Ok(None);
         };
+        let value = Arc::new(value);
         if let Some((cache, state)) = state {
             cache.keep(state, key, &value, bytes);
         }

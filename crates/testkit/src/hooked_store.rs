@@ -299,6 +299,13 @@ impl Store for HookedStore {
     ) -> Result<(), StoreError> {
         hooked!(self, insert_environment(row, fx))
     }
+    async fn shared_environment(
+        &self,
+        org: OrganizationId,
+        id: EnvironmentId,
+    ) -> Result<Option<Arc<EnvironmentRow>>, StoreError> {
+        hooked!(self, shared_environment(org, id))
+    }
     async fn environment(
         &self,
         org: OrganizationId,

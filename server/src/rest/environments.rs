@@ -1,6 +1,10 @@
 //! Environments.
 
-use axum::{Json, extract::State};
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
 use control::search::{EnvironmentQuery, PAGE_MAX};
 use wire::{
     console::{History, Staleness},
@@ -44,9 +48,10 @@ pub async fn read(
     Ctx(ctx): Ctx,
     OfEnvironment(id): OfEnvironment,
     query: Query,
-) -> Result<Json<Environment>, Problem> {
+) -> Result<Response, Problem> {
     query.only(&[])?;
-    Ok(Json(state.control.get_environment(&ctx, id).await?))
+    let shown = state.control.get_shared_environment(&ctx, id).await?;
+    Ok(Json(&*shown).into_response())
 }
 
 /// `updateEnvironment`

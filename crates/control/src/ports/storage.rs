@@ -1,6 +1,8 @@
 //! The storage port. Methods are shaped like use cases, not like tables: each is one transaction with all its
 //! consequences, and rings its doorbells after the commit (practice, *Store*).
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use domain::{
     ids::{ApiKeyId, EnvironmentId, InvitationId, OrganizationId, SetupRunId, UserId, WorkerId},
@@ -280,12 +282,22 @@ pub trait Store: ImageStore + SecretStore + SessionStore + Send + Sync {
     /// Adds one (version 1, revision 1).
     async fn insert_environment(&self, row: &EnvironmentRow, fx: Effects)
     -> Result<(), StoreError>;
-    /// One, deleted ones left out.
+    /// One, deleted ones left out, shared with whoever reads the same row: two answers that are one allocation
+    /// ([`Arc::ptr_eq`]) are the same row unchanged. The other way round says nothing.
+    async fn shared_environment(
+        &self,
+        org: OrganizationId,
+        id: EnvironmentId,
+    ) -> Result<Option<Arc<EnvironmentRow>>, StoreError>;
+    /// The same for callers that change it.
     async fn environment(
         &self,
         org: OrganizationId,
         id: EnvironmentId,
-    ) -> Result<Option<EnvironmentRow>, StoreError>;
+    ) -> Result<Option<EnvironmentRow>, StoreError> {
+        let row = self.shared_environment(org, id).await?;
+        Ok(row.map(Arc::unwrap_or_clone))
+    }
     /// All of an organization, newest first.
     async fn environments(&self, org: OrganizationId) -> Result<Vec<EnvironmentRow>, StoreError>;
     /// Replaces one if its version is still `expected`; the row's own `version` is the new one.

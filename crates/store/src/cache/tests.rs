@@ -63,7 +63,7 @@ impl Asked {
             Ok::<_, StoreError>(Some((owned(key), bytes)))
         };
         let found = self.db.kept::<OwnedApiKey>(key.to_owned(), ask).await;
-        assert_eq!(found.unwrap().unwrap(), owned(key));
+        assert_eq!(*found.unwrap().unwrap(), owned(key));
     }
 
     /// Whether reading asks the database.

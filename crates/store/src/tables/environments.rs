@@ -1,5 +1,7 @@
 //! Environments and their saved definitions.
 
+use std::sync::Arc;
+
 use control::ports::{
     Effects, RunChange, StoreError, Topic, Written,
     rows::{EnvironmentRow, RevisionRow},
@@ -59,7 +61,7 @@ pub(super) async fn one(
     db: &Database,
     org: OrganizationId,
     id: EnvironmentId,
-) -> Result<Option<EnvironmentRow>, StoreError> {
+) -> Result<Option<Arc<EnvironmentRow>>, StoreError> {
     let ask = async {
         let row = db
             .row(

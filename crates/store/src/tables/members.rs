@@ -1,5 +1,7 @@
 //! Organizations, members, invitations and API keys.
 
+use std::sync::Arc;
+
 use control::ports::{
     Effects, StoreError, Written,
     rows::{ApiKeyRow, InvitationRow, OrganizationRow, OwnedApiKey, UserRow},
@@ -406,7 +408,8 @@ pub(super) async fn api_key_by_hash(
         let bytes = owned.email.len() + owned.key.name.len() + secret_hash.len();
         Ok(Some((owned, bytes)))
     };
-    db.kept(secret_hash.to_owned(), ask).await
+    let kept = db.kept(secret_hash.to_owned(), ask).await?;
+    Ok(kept.map(Arc::unwrap_or_clone))
 }
 
 pub(super) async fn api_keys(

@@ -1,5 +1,7 @@
 //! The port, method by method.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use control::ports::{
     Admission, Appended, Effects, LogAppend, ReceiptClaim, RequestKey, RunChange, Store,
@@ -160,11 +162,11 @@ impl Store for Database {
     ) -> Result<(), StoreError> {
         environments::insert(self, row, fx).await
     }
-    async fn environment(
+    async fn shared_environment(
         &self,
         org: OrganizationId,
         id: EnvironmentId,
-    ) -> Result<Option<EnvironmentRow>, StoreError> {
+    ) -> Result<Option<Arc<EnvironmentRow>>, StoreError> {
         environments::one(self, org, id).await
     }
     async fn environments(&self, org: OrganizationId) -> Result<Vec<EnvironmentRow>, StoreError> {
