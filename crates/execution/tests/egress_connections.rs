@@ -15,7 +15,8 @@ use std::{
 use domain::network_policy::NetworkPolicy;
 use execution::egress::EgressOutcome;
 use lab::{
-    Ending, PATIENCE, Place, Plan, allow, connect, connect_to, echo_lab, ending, fate, lookup, said,
+    Ending, PATIENCE, Place, Plan, allow, begun, connect, connect_to, echo_lab, ending, fate,
+    lookup, said,
 };
 
 #[test]
@@ -259,20 +260,15 @@ fn slow_and_silent_peers_are_ended_in_time() {
     lab.inside(|| {
         // No hello, half a hello.
         assert_eq!(fate("good.example.:443"), Ending::Reset);
-        let mut half = connect("good.example.", 443);
-        half.write_all(&lab::hello(Some("good.example"), &[])[..20])
-            .unwrap();
-        assert_eq!(ending(&mut half), Ending::Reset);
+        let half = &lab::hello(Some("good.example"), &[])[..20];
+        assert_eq!(begun("good.example.:443", half), Ending::Reset);
         // Half a head.
-        let mut head = connect("good.example.", 80);
-        head.write_all(b"GET / HTTP/1.1\r\nHost: good").unwrap();
-        assert_eq!(ending(&mut head), Ending::Reset);
+        let head = b"GET / HTTP/1.1\r\nHost: good";
+        assert_eq!(begun("good.example.:80", head), Ending::Reset);
         // Nothing moves.
         assert_eq!(fate("good.example.:7"), Ending::Reset);
         // One side has ended, the other never does.
-        let mut silent = connect("good.example.", 10);
-        silent.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(ending(&mut silent), Ending::Reset);
+        assert_eq!(said("good.example.:10", b""), Ending::Reset);
         // The far side does not read: our memory is bounded, and so is the wait.
         let mut stuffed = connect("good.example.", 10);
         stuffed.set_write_timeout(Some(PATIENCE)).unwrap();

@@ -28,6 +28,7 @@ async fn a_thousand_held_requests_ask_the_database_nothing_and_end_with_the_run(
     let doors = std::sync::Arc::new(Doors::open().await);
     let environment = doors.app.environment("one", "true\n").await;
     let run = doors.app.run(environment).await;
+    let begun = doors.app.store.calls();
     let held: Vec<_> = (0..HELD)
         .map(|n| {
             let (environment, run) = (environment.to_string(), run.to_string());
@@ -42,6 +43,7 @@ async fn a_thousand_held_requests_ask_the_database_nothing_and_end_with_the_run(
         .collect();
     let store = &doors.app.store;
     // Each asks for its key with its member, the environment, the run and, in half of them, the lines, once.
+    let asked = 3 * HELD as u64 + HELD as u64 / 2;
     let (before, quiet) = (AtomicU64::new(0), AtomicU64::new(0));
     doors
         .app
@@ -52,7 +54,7 @@ async fn a_thousand_held_requests_ask_the_database_nothing_and_end_with_the_run(
             if !same {
                 quiet.store(0, Ordering::SeqCst);
             }
-            let settled = calls >= 3 * HELD as u64 && looks > 100;
+            let settled = calls >= begun + asked && looks > 100;
             settled.then_some(())
         })
         .await;
@@ -137,7 +139,7 @@ async fn a_thousand_held_connections_cost_little_and_end_when_the_program_stops(
     let held: Vec<_> = (0..HELD)
         .map(|n| tokio::spawn(hold(&running.wire, &key, n, &environment, &run, "60")))
         .collect();
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     while connections(process) < open + HELD - 50 {
         assert!(
             tokio::time::Instant::now() < deadline,
@@ -165,7 +167,8 @@ async fn a_thousand_held_connections_cost_little_and_end_when_the_program_stops(
     ));
     assert!(cost < 100, "{cost} MiB");
     assert!(answered.len() > HELD * 9 / 10, "{}", answered.len());
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    // Held for a minute otherwise. A thousand answers take their time on a busy machine.
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
 async fn hold_call(wire: Wire, key: String, (method, path): (Method, String)) -> Option<Answer> {

@@ -206,6 +206,8 @@ pub struct Running {
     child: Child,
     lines: BufReader<tokio::process::ChildStdout>,
     pub seen: String,
+    /// The beginning of a character whose rest has not been read yet.
+    half: Vec<u8>,
 }
 
 impl Running {
@@ -216,6 +218,7 @@ impl Running {
             child,
             lines,
             seen: String::new(),
+            half: Vec::new(),
         }
     }
 
@@ -232,11 +235,21 @@ impl Running {
                 let bytes = self.lines.fill_buf().await.unwrap();
                 assert!(!bytes.is_empty(), "ended without {text:?}: {:?}", self.seen);
                 let length = bytes.len();
-                self.seen.push_str(std::str::from_utf8(bytes).unwrap());
+                self.half.extend(bytes);
                 self.lines.consume(length);
+                let whole = match std::str::from_utf8(&self.half) {
+                    Ok(text) => text.len(),
+                    Err(error) => {
+                        assert_eq!(error.error_len(), None, "{:?}", self.half);
+                        error.valid_up_to()
+                    }
+                };
+                let rest = self.half.split_off(whole);
+                let text = std::mem::replace(&mut self.half, rest);
+                self.seen.push_str(&String::from_utf8(text).unwrap());
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), reading)
+        tokio::time::timeout(Duration::from_secs(60), reading)
             .await
             .unwrap_or_else(|_| panic!("never said {text:?}"));
     }
@@ -247,14 +260,15 @@ impl Running {
 
     pub async fn end(mut self) -> Ran {
         let reading = async {
-            let mut out = String::new();
-            self.lines.read_to_string(&mut out).await.unwrap();
+            let mut out = std::mem::take(&mut self.half);
+            self.lines.read_to_end(&mut out).await.unwrap();
+            let out = String::from_utf8(out).unwrap();
             let mut err = String::new();
             let mut stderr = self.child.stderr.take().unwrap();
             stderr.read_to_string(&mut err).await.unwrap();
             (out, err, self.child.wait().await.unwrap())
         };
-        let (out, err, status) = tokio::time::timeout(Duration::from_secs(30), reading)
+        let (out, err, status) = tokio::time::timeout(Duration::from_secs(60), reading)
             .await
             .unwrap();
         Ran {

@@ -191,18 +191,15 @@ fn a_database_of_a_newer_version_is_named() {
 
 #[test]
 fn a_database_server_that_does_not_answer_is_named_without_its_password() {
-    let port = {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        free.local_addr().unwrap().port()
-    };
-    let url = format!("postgres://groundwork:hunter2@127.0.0.1:{port}/groundwork");
+    // Nobody listens there, and no system gives it to anybody who asks for any port.
+    let url = "postgres://groundwork:hunter2@127.0.0.1:1/groundwork";
     let sentence = fatal(&Place::new().run(&[
         "serve",
         "--no-worker",
         "--listen",
         "127.0.0.1:0",
         "--database",
-        &url,
+        url,
     ]));
     assert!(sentence.contains("does not answer"), "{sentence}");
     assert!(!sentence.contains("hunter2"), "{sentence}");
@@ -291,7 +288,7 @@ fn the_setup_link_comes_until_the_first_admin_is_there() {
         tokens.push(token.unwrap_or_else(|| panic!("{line}")).1.to_owned());
         let (code, log, took) = server.stop();
         assert_eq!(code, Some(0), "{log}");
-        assert!(took < Duration::from_secs(5), "{took:?}");
+        assert!(took < Duration::from_secs(20), "{took:?}");
         assert!(
             !log.contains(tokens.last().unwrap()),
             "tokens are not logged"

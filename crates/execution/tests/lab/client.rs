@@ -114,6 +114,11 @@ pub fn said(target: &str, bytes: &[u8]) -> Ending {
     talk(target, bytes, true)
 }
 
+/// Connects, sends `bytes`, keeps its side open, and reads to the end. A reset may come before all is sent.
+pub fn begun(target: &str, bytes: &[u8]) -> Ending {
+    talk(target, bytes, false)
+}
+
 fn talk(target: &str, bytes: &[u8], end: bool) -> Ending {
     let (host, port) = target.rsplit_once(':').unwrap();
     let address = match host.strip_suffix('.') {
@@ -124,8 +129,7 @@ fn talk(target: &str, bytes: &[u8], end: bool) -> Ending {
         None => target.to_owned(),
     };
     match connect_to(&address) {
-        Ok(mut stream) if end => say(&mut stream, bytes),
-        Ok(mut stream) => ending(&mut stream),
+        Ok(mut stream) => tell(&mut stream, bytes, end),
         Err(error) if error.kind() == ErrorKind::ConnectionReset => Ending::Reset,
         Err(error) => panic!("{target}: {error}"),
     }
@@ -133,6 +137,10 @@ fn talk(target: &str, bytes: &[u8], end: bool) -> Ending {
 
 /// Sends `bytes`, ends its side, and reads to the end. A reset may come before all is sent.
 pub fn say(stream: &mut TcpStream, bytes: &[u8]) -> Ending {
+    tell(stream, bytes, true)
+}
+
+fn tell(stream: &mut TcpStream, bytes: &[u8], end: bool) -> Ending {
     match stream.write_all(bytes) {
         Ok(()) => {}
         Err(error)
@@ -145,7 +153,9 @@ pub fn say(stream: &mut TcpStream, bytes: &[u8]) -> Ending {
         }
         Err(error) => panic!("{error}"),
     }
-    let _ = stream.shutdown(std::net::Shutdown::Write);
+    if end {
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+    }
     ending(stream)
 }
 

@@ -275,15 +275,24 @@ impl Lab {
             .collect()
     }
 
-    /// The one record of a host and port.
+    /// The one record of a host and port, at once or soon: a client may see its connection end before the gateway has
+    /// written down why.
     pub fn record(&self, host: &str, port: u16) -> EgressEvent {
-        let all = self.network.report().records;
-        let mut found = all
-            .iter()
-            .filter(|record| record.host == host && record.port == port);
-        let record = found
-            .next()
-            .unwrap_or_else(|| panic!("no record of {host}:{port} in {all:#?}"));
+        let is_it = |record: &&EgressEvent| record.host == host && record.port == port;
+        let end = Instant::now() + PATIENCE;
+        let all = loop {
+            let all = self.network.report().records;
+            if all.iter().any(|record| is_it(&record)) {
+                break all;
+            }
+            assert!(
+                Instant::now() < end,
+                "no record of {host}:{port} in {all:#?}"
+            );
+            thread::sleep(Duration::from_millis(2));
+        };
+        let mut found = all.iter().filter(is_it);
+        let record = found.next().expect("it was there just now");
         assert!(
             found.next().is_none(),
             "several records of {host}:{port} in {all:#?}"

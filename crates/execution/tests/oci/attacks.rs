@@ -7,12 +7,12 @@ use std::{
         process::CommandExt,
     },
     process::Command,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use execution::runtime::{Runtime, RuntimeError};
 
-use crate::support::{Bench, spec};
+use crate::support::{Bench, sh, spec};
 
 /// System calls that lead to the kernel's corners, by number; each must be refused before it does anything. As the user
 /// and as root.
@@ -169,13 +169,12 @@ a = socket.socket(socket.AF_UNIX); a.bind('\\0of-the-first'); a.listen()
 b = socket.socket(); b.bind(('0.0.0.0', 4444)); b.listen()
 open('/dev/shm/of-the-first', 'w').close()
 open('/workspace/ready', 'w').close()
-time.sleep(60)
+time.sleep(1000)
 END
-for try in {1..200}; do test -e /workspace/ready && break; sleep 0.05; done
-test -e /workspace/ready
+until test -e /workspace/ready; do sleep 0.05; done
 ipcmk -M 4096 >/dev/null
 echo up
-sleep 20
+sleep 1000
 ";
     let looking = format!(
         "python3 - <<'END'
@@ -196,13 +195,13 @@ ls /dev/mqueue 2>/dev/null && echo 'message queues: POSSIBLE' || echo 'message q
 test $(ls -d /proc/[0-9]* | wc -l) -lt 20 && echo 'processes: refused'
 "
     );
-    let holding = bench.script(first.id, listening, 3);
-    let seeing = async {
-        tokio::time::sleep(Duration::from_millis(1500)).await;
-        bench.script(second.id, &looking, 30).await.unwrap()
-    };
-    let (held, seen) = tokio::join!(holding, seeing);
-    assert!(held.unwrap().stdout().contains("up"), "the first listened");
+    let mut holding = bench.talk(first.id, sh(listening));
+    holding.until("up").await;
+    let seen = bench.script(second.id, &looking, 60).await.unwrap();
+    assert!(
+        !holding.end.is_finished(),
+        "the first listened all the while"
+    );
     let _ = Command::new("ipcrm").args(["-m", &id]).status();
     drop(listener);
     let out = seen.passed();
@@ -280,17 +279,14 @@ true
     let spec = spec();
     let id = bench.start(&spec).await;
     let script = format!("set +e\n{script}");
-    let running = bench.script(id, &script, 90);
-    let watching = async {
-        let mut least = before;
-        let end = Instant::now() + Duration::from_secs(6);
-        while Instant::now() < end {
-            least = least.min(free());
-            tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut running = std::pin::pin!(bench.script(id, &script, 300));
+    let mut least = before;
+    let ran = loop {
+        tokio::select! {
+            ran = &mut running => break ran,
+            () = tokio::time::sleep(Duration::from_millis(50)) => least = least.min(free()),
         }
-        least
     };
-    let (ran, least) = tokio::join!(running, watching);
     let out = ran.unwrap().stdout();
     assert!(!out.contains("POSSIBLE"), "{out}");
     assert!(out.matches(": bounded").count() >= 4, "{out}");

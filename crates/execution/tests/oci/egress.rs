@@ -192,7 +192,8 @@ blocked pip install requests==2.32.3
         let seconds: u32 = took
             .and_then(|took| took.parse().ok())
             .unwrap_or_else(|| panic!("{client}: {out}"));
-        assert!(seconds <= 8, "{client} took {seconds} s");
+        // Starting Python twice on a busy machine takes some of them; without our settings these clients try for minutes.
+        assert!(seconds <= 20, "{client} took {seconds} s");
     }
 }
 

@@ -77,9 +77,9 @@ async fn the_timeout_kills_everything_and_is_124() {
     let id = bench.start(&spec).await;
     let script = "echo before\ntrap '' TERM INT HUP\nsudo setsid sh -c 'trap \"\" TERM; sleep 1000' &\nsleep 1000\n";
     let started = Instant::now();
-    let ran = bench.script(id, script, 2).await.unwrap();
+    let ran = bench.script(id, script, 5).await.unwrap();
     assert!(
-        started.elapsed() < Duration::from_secs(8),
+        started.elapsed() < Duration::from_secs(30),
         "{:?}",
         started.elapsed()
     );
@@ -170,7 +170,7 @@ async fn a_daemon_left_behind_does_not_hold_the_run_and_is_named() {
         .await
         .unwrap();
     assert!(
-        started.elapsed() < Duration::from_secs(4),
+        started.elapsed() < Duration::from_secs(20),
         "{:?}",
         started.elapsed()
     );
@@ -219,7 +219,7 @@ async fn much_output_arrives_whole_and_in_order() {
 async fn a_life_that_is_over_ends_the_sandbox() {
     let bench = Bench::new();
     let mut spec = spec();
-    spec.life = Some(Duration::from_secs(1));
+    spec.life = Some(Duration::from_secs(3));
     let id = bench.start(&spec).await;
     let ended = bench.script(id, "sleep 1000\n", 60).await;
     assert_eq!(

@@ -23,8 +23,17 @@ struct Registry {
 
 impl Registry {
     async fn start() -> Self {
+        // A port that is free when asked for may be another's before the registry has it: then it is tried again.
+        for _ in 0..5 {
+            if let Some(registry) = Self::try_start().await {
+                return registry;
+            }
+        }
+        panic!("the registry finds no free port");
+    }
+
+    async fn try_start() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        // Free when asked for: another process may take it, and then this test says so.
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -44,16 +53,18 @@ impl Registry {
             .stderr(Stdio::null())
             .spawn()
             .expect("these tests need docker-registry (scripts/deps.sh test)");
-        let registry = Self {
+        let mut registry = Self {
             process,
             port,
             _dir: dir,
         };
-        eventually("the registry listens", async || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        let mut ended = false;
+        eventually("the registry listens or ends", async || {
+            ended = registry.process.try_wait().unwrap().is_some();
+            ended || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
         })
         .await;
-        registry
+        (!ended).then_some(registry)
     }
 
     fn reference(&self, name: &str) -> String {

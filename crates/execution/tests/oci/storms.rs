@@ -85,7 +85,7 @@ for n in range(200000): mark.write(b'M\\t' + str(n).encode() * 3 + b'\\t9\\t4294
                 let calm = spec();
                 let begun = Instant::now();
                 bench.start(&calm).await;
-                let ran = bench.script(calm.id, "echo calm\n", 30).await.unwrap();
+                let ran = bench.script(calm.id, "echo calm\n", 60).await.unwrap();
                 slowest = slowest.max(begun.elapsed());
                 assert_eq!(ran.passed(), "calm\n");
                 bench.runtime.destroy(calm.id).await.unwrap();
@@ -96,7 +96,7 @@ for n in range(200000): mark.write(b'M\\t' + str(n).encode() * 3 + b'\\t9\\t4294
         };
         let (_, (slowest, ours, theirs)) = tokio::join!(drained(&bench, id, script, 8), watching);
         bench.runtime.destroy(id).await.unwrap();
-        assert!(slowest < Duration::from_secs(10), "{name}: {slowest:?}");
+        assert!(slowest < Duration::from_secs(20), "{name}: {slowest:?}");
         assert!(
             ours < ours_before + 200 && theirs < 200,
             "{name}: {ours_before} then {ours} MiB here, {theirs} MiB in the shim"

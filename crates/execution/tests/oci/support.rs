@@ -21,6 +21,9 @@ use execution::{
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 
+/// How long a condition may take to come true on a machine that has much else to do.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Reference of the image that the tests use.
 pub const IMAGE: &str = "groundwork/runner:small";
 
@@ -269,11 +272,11 @@ impl Ran {
 
 /// Waits until it is so.
 pub async fn eventually(what: &str, mut so: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
     while !so().await {
         assert!(
             tokio::time::Instant::now() < deadline,
-            "not within 20 s: {what}"
+            "not within {PATIENCE:?}: {what}"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -361,11 +364,11 @@ impl Talk {
                 }
             }
         };
-        if tokio::time::timeout(Duration::from_secs(20), reading)
-            .await
-            .is_err()
-        {
-            panic!("not within 20 s: {text:?} in {:?}", self.heard.stdout());
+        if tokio::time::timeout(PATIENCE, reading).await.is_err() {
+            panic!(
+                "not within {PATIENCE:?}: {text:?} in {:?}",
+                self.heard.stdout()
+            );
         }
     }
 

@@ -112,7 +112,7 @@ async fn the_end_of_its_input_hangs_a_terminal_up() {
     );
     talk.until("up").await;
     talk.close();
-    let done = tokio::time::timeout(Duration::from_secs(10), talk.done())
+    let done = tokio::time::timeout(Duration::from_secs(60), talk.done())
         .await
         .unwrap();
     assert_eq!(done.unwrap().code(), 9);
@@ -123,7 +123,7 @@ async fn the_end_of_its_input_hangs_a_terminal_up() {
     talk.write("echo u$((1+1))p\n").await;
     talk.until("u2p").await;
     talk.close();
-    tokio::time::timeout(Duration::from_secs(10), talk.done())
+    tokio::time::timeout(Duration::from_secs(60), talk.done())
         .await
         .unwrap()
         .unwrap();

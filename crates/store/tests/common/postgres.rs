@@ -97,36 +97,21 @@ fn start() -> Server {
     if let Some((uid, gid)) = user {
         chown(&password, Some(uid), Some(gid)).unwrap();
     }
-    let data = directory.join("data");
     succeed(
         run(&bin.join("initdb"))
             .args(["--no-sync", "-E", "UTF8", "--locale=C", "-U", "groundwork"])
             .args(["-A", "scram-sha-256", "--pwfile"])
             .arg(&password)
             .arg("-D")
-            .arg(&data),
+            .arg(directory.join("data")),
     );
-    let port = TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .unwrap()
-        .port();
-    let settings = format!(
-        "-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={} -c fsync=off \
-         -c synchronous_commit=off -c full_page_writes=off -c max_connections=300",
-        directory.display()
-    );
-    // The server must not inherit the pipes that a caller waits on: its words go to a file.
-    succeed(
-        run(&bin.join("pg_ctl"))
-            .arg("-w")
-            .arg("-D")
-            .arg(&data)
-            .arg("-l")
-            .arg(directory.join("log"))
-            .args(["-o", &settings, "start"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    );
+    // A port that is free when asked for may be another's before the server has it: then the next one is tried.
+    let port = (0..5)
+        .find_map(|_| {
+            let port = free_port();
+            started(&run, &bin, &directory, port).then_some(port)
+        })
+        .expect("PostgreSQL starts");
     // Its standard input ends with this process, however this process ends.
     let stopper = run(Path::new("/bin/sh"))
         .arg("-c")
@@ -143,6 +128,35 @@ fn start() -> Server {
         url: format!("postgres://groundwork:test@127.0.0.1:{port}/postgres"),
         _stopper: Some(stopper),
     }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .unwrap()
+        .port()
+}
+
+/// Starts the server on a port; whether it runs.
+fn started(run: &dyn Fn(&Path) -> Command, bin: &Path, directory: &Path, port: u16) -> bool {
+    let settings = format!(
+        "-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={} -c fsync=off \
+         -c synchronous_commit=off -c full_page_writes=off -c max_connections=300",
+        directory.display()
+    );
+    // The server must not inherit the pipes that a caller waits on: its words go to a file.
+    run(&bin.join("pg_ctl"))
+        .arg("-w")
+        .arg("-D")
+        .arg(directory.join("data"))
+        .arg("-l")
+        .arg(directory.join("log"))
+        .args(["-o", &settings, "start"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .unwrap()
+        .success()
 }
 
 /// The directory with `initdb` and `pg_ctl`: Debian's newest, or one on the PATH.
