@@ -85,6 +85,10 @@ class SessionTerminal extends HTMLElement {
   #fit;
   #socket;
   #id;
+  // Bytes still to come that were shown before. What they ask of a terminal was answered then: an answer now would be typed
+  // into the shell.
+  #replay = 0;
+  #replaying = 0;
   #lostAt = 0;
   #retryMs = RETRY_FIRST_MS;
   #timer = 0;
@@ -95,6 +99,8 @@ class SessionTerminal extends HTMLElement {
 
   async connectedCallback() {
     this.#over = false;
+    this.#replay = 0;
+    this.#replaying = 0;
     this.replaceChildren();
     const screen = document.createElement("div");
     screen.className = "terminal-screen";
@@ -135,9 +141,9 @@ class SessionTerminal extends HTMLElement {
       return true;
     });
     this.#fit.fit();
-    this.#terminal.onData((text) => this.#send(this.#encoder.encode(text)));
+    this.#terminal.onData((text) => this.#type(this.#encoder.encode(text)));
     this.#terminal.onBinary((text) =>
-      this.#send(Uint8Array.from(text, (letter) => letter.charCodeAt(0))),
+      this.#type(Uint8Array.from(text, (letter) => letter.charCodeAt(0))),
     );
     this.#terminal.onResize(({ cols, rows }) => this.#tell({ type: "resize", cols, rows }));
     const observer = new ResizeObserver(() => this.#fit?.fit());
@@ -185,7 +191,7 @@ class SessionTerminal extends HTMLElement {
         return;
       }
       if (typeof data !== "string") {
-        this.#terminal.write(new Uint8Array(data));
+        this.#show(new Uint8Array(data));
         return;
       }
       const said = JSON.parse(data);
@@ -194,6 +200,7 @@ class SessionTerminal extends HTMLElement {
           // What was shown comes again from the server.
           this.#terminal.reset();
         }
+        this.#replay = said.replayed_bytes ?? 0;
         this.#id = said.terminal_id;
         this.#lostAt = 0;
         this.#retryMs = RETRY_FIRST_MS;
@@ -246,6 +253,30 @@ class SessionTerminal extends HTMLElement {
   #say(text) {
     this.#status.textContent = text;
     this.#status.hidden = text === "";
+  }
+
+  #show(bytes) {
+    const again = bytes.subarray(0, this.#replay);
+    const fresh = bytes.subarray(again.length);
+    this.#replay -= again.length;
+    if (again.length > 0) {
+      const terminal = this.#terminal;
+      this.#replaying++;
+      terminal.write(again, () => {
+        if (terminal === this.#terminal) {
+          this.#replaying--;
+        }
+      });
+    }
+    if (fresh.length > 0) {
+      this.#terminal.write(fresh);
+    }
+  }
+
+  #type(bytes) {
+    if (this.#replaying === 0) {
+      this.#send(bytes);
+    }
   }
 
   #send(bytes) {

@@ -114,15 +114,14 @@ fn held_run(run: HeldRun, release: ServerAction<ReleaseRun>) -> impl IntoView {
                     <a class="link break-words" href=links::run(environment, id)>
                         {shown(&run.environment_name)}
                     </a>
-                    <span class="text-xs text-ink-2">{facts}</span>
-                    <ActionForm action=release>
-                        <input type="hidden" name="environment_id" value=environment.to_string() />
-                        <input type="hidden" name="setup_run_id" value=id.to_string() />
-                        <Submit label="Release" class="button-small" busy=release.pending() />
-                    </ActionForm>
                 }
                     .into_any()
-            }}
+            }} <span class="text-xs text-ink-2">{facts}</span>
+            <ActionForm action=release>
+                <input type="hidden" name="environment_id" value=environment.to_string() />
+                <input type="hidden" name="setup_run_id" value=id.to_string() />
+                <Submit label="Release" class="button-small" busy=release.pending() />
+            </ActionForm>
         </div>
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use wire::console::Viewer;
 
 use crate::{
-    Control, Error, Member, OpCtx, Result, Secret, Via, passwords,
+    Control, Error, Member, OpCtx, Result, Secret, SignIn, Via, passwords,
     ports::{
         Effects, StoreError, Written,
         rows::{AuditRow, OrganizationRow, UserRow},
@@ -88,7 +88,10 @@ pub(crate) fn member_of(user: &UserRow) -> Member {
         user_id: user.user_id,
         email: user.email.clone(),
         role: user.role,
-        via: Via::Console,
+        via: Via::Console(SignIn {
+            epoch: user.session_epoch,
+            browser: None,
+        }),
     }
 }
 

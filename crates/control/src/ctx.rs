@@ -54,9 +54,18 @@ pub struct Member {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
     /// Signed in to the console.
-    Console,
+    Console(SignIn),
     /// Sent an API key.
     ApiKey(ApiKeyId),
+}
+
+/// What a console sign-in rests upon; what is held open by it ends with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignIn {
+    /// The member's `session_epoch` when the sign-in was checked: another one ended all sign-ins from before.
+    pub epoch: i64,
+    /// SHA-256 of the browser's session id, where a browser asks: signing out removes its row.
+    pub browser: Option<[u8; 32]>,
 }
 
 impl OpCtx {

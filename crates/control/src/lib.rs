@@ -28,6 +28,7 @@ mod passwords;
 pub mod policy;
 pub mod ports;
 pub mod reconcilers;
+mod rights;
 pub mod run_records;
 mod sealing;
 pub mod search;
@@ -44,10 +45,11 @@ mod views;
 pub mod workers;
 
 pub use config::Config;
-pub use ctx::{Caller, Member, OpCtx, Via};
+pub use ctx::{Caller, Member, OpCtx, SignIn, Via};
 pub use error::{Error, Result};
 pub use gateway::LocalGateway;
 pub use idempotency::{Keyed, Outcome};
+pub use rights::Rights;
 pub use sealing::SecretsKey;
 pub use secret::{Secret, ServerKey};
 

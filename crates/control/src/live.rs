@@ -100,19 +100,26 @@ impl Control {
             Some(user) if user.removed_at.is_none() => user,
             _ => return Err(Error::unauthorized()),
         };
-        if let Via::ApiKey(id) = member.via {
-            let keys = self
-                .0
-                .store
-                .api_keys(member.organization_id, Some(member.user_id))
-                .await?;
-            let now = self.0.clock.now();
-            let valid = keys.iter().any(|key| {
-                key.api_key_id == id && key.expires_at.is_none_or(|expires| expires > now)
-            });
-            if !valid {
-                return Err(Error::unauthorized());
+        let store = &self.0.store;
+        let now = self.0.clock.now();
+        let valid = match member.via {
+            Via::ApiKey(id) => {
+                let owner = Some(member.user_id);
+                let keys = store.api_keys(member.organization_id, owner).await?;
+                keys.iter().any(|key| {
+                    key.api_key_id == id && key.expires_at.is_none_or(|expires| expires > now)
+                })
             }
+            Via::Console(sign_in) => {
+                let there = match sign_in.browser {
+                    Some(hash) => store.web_session(&hex::encode(hash), now).await?.is_some(),
+                    None => true,
+                };
+                there && user.session_epoch == sign_in.epoch
+            }
+        };
+        if !valid {
+            return Err(Error::unauthorized());
         }
         if domain::roles::permits(user.role.min(member.role), action) {
             Ok(())

@@ -10,11 +10,12 @@ use domain::{
 use serde_json::json;
 use wire::{
     console::{HeldRun, WorkerItem},
+    error::Code,
     managed_agents::SetupRun,
     worker::Fault,
 };
 
-use crate::{Control, Error, OpCtx, Result, accounts::lock};
+use crate::{Control, Error, OpCtx, Result, accounts::lock, ports::rows::SetupRunRow, view};
 
 /// A worker that was heard of within this time, by this process or another, is there.
 const ALIVE_WITHIN: Duration = Duration::from_secs(60);
@@ -131,9 +132,18 @@ impl Control {
         environment: EnvironmentId,
         run: SetupRunId,
     ) -> Result<SetupRun> {
-        let (_, row) = self
+        let row = match self
             .load_run(ctx, environment, run, Action::ManageWorkers)
-            .await?;
+            .await
+        {
+            Ok((_, row)) => row,
+            // Of a deleted environment nothing can be read any more, but a worker may still hold its run.
+            Err(error) if error.code() == Code::NotFound => self
+                .run_of_deleted(ctx, environment, run)
+                .await?
+                .ok_or(error)?,
+            Err(error) => return Err(error),
+        };
         if row.state.status.is_terminal() {
             return Err(Error::setup_run_over(row.state.status));
         }
@@ -156,7 +166,24 @@ impl Control {
         // Somebody was faster where it changes nothing: the answer is how the run stands.
         self.lose_as(run, row.state.attempt, &fault, vec![audit])
             .await?;
-        self.get_setup_run(ctx, environment, run, None).await
+        let row = self.0.store.run(run).await?.ok_or_else(Error::not_found)?;
+        Ok(view::run(&row))
+    }
+
+    /// A run of the caller's organization whose environment may be gone, for those who manage workers.
+    async fn run_of_deleted(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+    ) -> Result<Option<SetupRunRow>> {
+        let Ok(member) = ctx.require(Action::ManageWorkers) else {
+            return Ok(None);
+        };
+        let row = self.0.store.run(run).await?;
+        Ok(row.filter(|row| {
+            row.environment_id == environment && row.organization_id == member.organization_id
+        }))
     }
 
     /// For `/readyz`; anyone may ask.

@@ -110,6 +110,8 @@ pub const SESSIONS_LIVE_MAX: usize = 20;
 pub const SESSION_COMMANDS_MAX: usize = 64;
 /// Terminals of one session at once.
 pub const SESSION_TERMINALS_MAX: usize = 16;
+/// Connections to the port of one session at once.
+pub const SESSION_PORT_CONNECTIONS_MAX: usize = 128;
 /// Arguments of one command.
 pub const EXEC_ARGUMENTS_MAX: usize = 1_000;
 /// Bytes of a command's directory.

@@ -189,7 +189,10 @@ impl TestApp {
             user_id: domain::ids::UserId::from_uuid(uuid::Uuid::from_u128(0xbeef)),
             email: "stranger@example.org".to_owned(),
             role: Role::Admin,
-            via: control::Via::Console,
+            via: control::Via::Console(control::SignIn {
+                epoch: 1,
+                browser: None,
+            }),
         })
     }
 

@@ -24,7 +24,8 @@ type Served = Arc<dyn Fn(DuplexStream) + Send + Sync>;
 
 /// The scripted host. Commands that it plays, as `bash -c LINE`: `echo TEXT`, `warn TEXT` (standard error), `cat`
 /// (standard input back), `exit N`, `spam N` (so many bytes), `sleep` (until it is killed), `die` (the sandbox goes
-/// away). A terminal answers each line with the same in brackets, and ends at `exit`.
+/// away). A terminal answers each line with the same in brackets, and ends at `exit`; after `flood` it writes without end,
+/// and after `deaf` it reads nothing more.
 pub struct ScriptedHost {
     name: String,
     sandboxes: Mutex<HashMap<SandboxId, Presence>>,
@@ -165,8 +166,18 @@ impl ScriptedHost {
                             line.push(byte);
                             continue;
                         }
-                        if line == b"exit" {
-                            return 7;
+                        match line.as_slice() {
+                            b"exit" => return 7,
+                            b"deaf" => std::future::pending().await,
+                            b"flood" => loop {
+                                let bytes = vec![b'x'; 16 * 1024];
+                                let stream = Stream::Stdout;
+                                if output.send(Output { stream, bytes }).await.is_err() {
+                                    return 141;
+                                }
+                                tokio::task::yield_now().await;
+                            },
+                            _ => {}
                         }
                         let mut answer = b"[".to_vec();
                         answer.append(&mut line);

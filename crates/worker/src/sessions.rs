@@ -26,17 +26,18 @@ pub struct SessionsConfig {
     /// Sandboxes of sessions that run at once. They are idle most of the time: a place of its own for each run is not
     /// taken away by them.
     pub capacity: usize,
-    /// How long a sandbox may take to be made.
+    /// How long a start may take, fetching what is mounted included. Less than the control plane waits for
+    /// (`session_start_within`), so that the reason gets there.
     pub provision_timeout: Duration,
 }
 
 impl SessionsConfig {
-    /// The defaults: 32 at once, 2 minutes to make one.
+    /// The defaults: 32 at once, a little less than 2 minutes to make one.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             capacity: 32,
-            provision_timeout: Duration::from_secs(120),
+            provision_timeout: Duration::from_secs(115),
         }
     }
 }
@@ -66,6 +67,18 @@ impl Sessions {
             started: tokio::sync::Mutex::default(),
             turns: Mutex::default(),
         }))
+    }
+}
+
+/// A start that took longer than `timeout`; where files took a good part of it, that is for people to know.
+fn too_slow(timeout: Duration, fetching: Duration) -> HostError {
+    let (all, files) = (timeout.as_secs(), fetching.as_secs());
+    if fetching < timeout / 4 {
+        HostError::Other(format!("the sandbox was not ready within {all} seconds"))
+    } else {
+        HostError::Unsupported(format!(
+            "The sandbox was not ready within {all} seconds: {files} of them went by while the files that the environment mounts were fetched. Mount fewer or smaller ones, or fetch them in the setup script."
+        ))
     }
 }
 
@@ -113,6 +126,7 @@ impl Shared {
     async fn start(&self, mut spec: SandboxSpec, mounted: &[Mount]) -> Result<(), HostError> {
         let turn = self.turn(spec.id);
         let _turn = turn.lock().await;
+        let begun = self.time.monotonic();
         // Before it takes a place: files may take a while. They are needed until the sandbox has them.
         let gathered = mounts::gather(&*self.runtime, &*self.time, mounted)
             .await
@@ -120,12 +134,10 @@ impl Shared {
         spec.mounts.clone_from(&gathered.mounts);
         self.take_place(spec.id).await?;
         let timeout = self.config.provision_timeout;
+        let fetching = self.time.monotonic().saturating_sub(begun);
         let made = tokio::select! {
             made = self.runtime.prepare(&spec) => made.map_err(host_error),
-            () = self.time.sleep(timeout) => Err(HostError::Other(format!(
-                "the sandbox was not ready within {} seconds",
-                timeout.as_secs()
-            ))),
+            () = self.time.sleep(timeout.saturating_sub(fetching)) => Err(too_slow(timeout, fetching)),
         };
         if let Err(error) = &made {
             tracing::warn!(%error, sandbox = %spec.id, "a session's sandbox could not be started");

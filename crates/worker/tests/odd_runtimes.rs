@@ -22,8 +22,12 @@ use execution::{
     },
 };
 use testkit::{Scenario, ScriptedRuntime};
-use tokio::sync::mpsc;
-use wire::worker::{Plan, RunResult};
+use tokio::{sync::mpsc, time::Instant};
+use wire::{
+    session_host::{HostError, Presence, SessionHost, SessionPlan},
+    worker::{Plan, RunResult},
+};
+use worker::{Sessions, SessionsConfig};
 
 /// A runtime that misbehaves in one way.
 struct Odd {
@@ -34,6 +38,8 @@ struct Odd {
 enum Way {
     /// Making a sandbox takes so long.
     Slow(Duration),
+    /// A file to mount takes so long, and making a sandbox so long after it.
+    SlowFiles(Duration, Duration),
     /// Running a script panics.
     Panics,
     /// A file to mount comes, or the runtime says why not; `None`: neither.
@@ -57,11 +63,15 @@ impl Runtime for Odd {
                 .clone()
                 .map(|size| FetchedFile::borrowed("/fetched/1".into(), size, "ab12".into())),
             Way::Fetches(None) => std::future::pending().await,
+            Way::SlowFiles(time, _) => {
+                tokio::time::sleep(*time).await;
+                Ok(FetchedFile::borrowed("/fetched/1".into(), 7, "ab12".into()))
+            }
             _ => self.inner.fetch(source).await,
         }
     }
     async fn prepare(&self, spec: &SandboxSpec) -> Result<(), RuntimeError> {
-        if let Way::Slow(time) = self.way {
+        if let Way::Slow(time) | Way::SlowFiles(_, time) = self.way {
             tokio::time::sleep(time).await;
         }
         self.inner.prepare(spec).await
@@ -261,4 +271,73 @@ async fn cancelling_while_a_file_is_fetched_waits_for_nothing() {
     let outcome = worker.outcome(run).await;
     assert_eq!(outcome.result, RunResult::Cancelled);
     assert!(!worker.runtime.calls().contains(&"prepare".to_owned()));
+}
+
+/// A session's start with two mounts: what is told, after how many seconds, and that nothing of it stays.
+async fn session_refused(way: Way) -> (HostError, u64) {
+    let inner = scripted([Scenario::passing()]);
+    let runtime = Arc::new(Odd {
+        inner: Arc::clone(&inner),
+        way,
+    });
+    let time = Arc::new(common::TokioTime::default());
+    let config = SessionsConfig {
+        capacity: 1,
+        ..SessionsConfig::new("w1")
+    };
+    let host = Sessions::new(runtime, time, config);
+    let run = mounting();
+    let id = domain::ids::Id::from_uuid(uuid::Uuid::from_u128(1));
+    let plan = SessionPlan {
+        sandbox_id: id,
+        runner_image: run.runner_image,
+        layers: Vec::new(),
+        cpu_milli: run.cpu_milli,
+        memory_mib: run.memory_mib,
+        disk_gi: run.disk_gi,
+        sandbox_timeout_seconds: 0,
+        env_vars: run.env_vars,
+        secrets: run.secrets,
+        network_policy: run.network_policy,
+        privileged: false,
+        mounts: run.mounts,
+    };
+    let begun = Instant::now();
+    let refused = host.start(plan).await.unwrap_err();
+    let took = begun.elapsed().as_secs();
+    assert_eq!(host.presence(id).await.unwrap(), Presence::Absent);
+    assert_eq!(inner.living(), 0);
+    (refused, took)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_files_come_too_slowly_is_refused_before_the_control_plane_gives_up() {
+    const CONTROL_PLANE_WAITS: u64 = 120;
+    for (way, words) in [
+        (
+            Way::Fetches(None),
+            "could not be fetched within 90 seconds. Mount fewer or smaller ones",
+        ),
+        (
+            Way::SlowFiles(Duration::from_secs(85), Duration::from_secs(60)),
+            "85 of them went by while the files that the environment mounts were fetched",
+        ),
+        (
+            Way::Fetches(Some(Err(RuntimeError::Mount(
+                "The file x could not be fetched: it redirects more than 5 times.".into(),
+            )))),
+            "redirects more than 5 times",
+        ),
+    ] {
+        let (refused, took) = session_refused(way).await;
+        assert!(
+            matches!(&refused, HostError::Unsupported(text) if text.contains(words)),
+            "{refused:?}"
+        );
+        assert!(took < CONTROL_PLANE_WAITS, "{took} s");
+    }
+    let slow = Way::SlowFiles(Duration::ZERO, Duration::from_secs(600));
+    let (refused, took) = session_refused(slow).await;
+    assert!(matches!(refused, HostError::Other(_)), "{refused:?}");
+    assert!(took < CONTROL_PLANE_WAITS, "{took} s");
 }

@@ -41,7 +41,7 @@ pub async fn authenticate(
     let organization = HeaderValue::from_str(&member.organization_id.to_string());
     let checked = check_headers(request.headers(), &member).and_then(|()| match member.via {
         Via::ApiKey(id) => state.limiter.take(Who::Key(id)).map_err(too_many),
-        Via::Console => Ok(()),
+        Via::Console(_) => Ok(()),
     });
     let ctx = super::op_ctx(&request, Caller::Member(member));
     request.extensions_mut().insert(ctx);

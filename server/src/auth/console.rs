@@ -9,7 +9,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use control::{Caller, ports::Clock};
+use control::{Caller, Via, ports::Clock};
 use domain::ids::UserId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -98,7 +98,10 @@ async fn identify(state: &AppState, session: &Session) -> Result<Caller, Problem
         .authenticate_web(sign_in.user_id, sign_in.session_epoch)
         .await
     {
-        Ok(member) => {
+        Ok(mut member) => {
+            if let Via::Console(sign_in) = &mut member.via {
+                sign_in.browser = session.id().as_ref().map(super::digest);
+            }
             let now = state.control.clock().now().micros();
             let every = i64::try_from(PUSH_BACK_EVERY.as_micros()).unwrap_or(i64::MAX);
             if now.saturating_sub(sign_in.seen) > every {

@@ -7,7 +7,7 @@ mod session_store;
 
 use axum::extract::Request;
 use control::{Caller, OpCtx};
-pub use session_store::StoredSessions;
+pub use session_store::{StoredSessions, digest};
 
 use crate::http::{door::RequestId, origin::Source};
 

@@ -103,7 +103,12 @@ impl SessionStore for StoredSessions {
 }
 
 fn hash(id: &Id) -> String {
-    hex::encode(Sha256::digest(id.to_string()))
+    hex::encode(digest(id))
+}
+
+/// What a session id is known by outside of the browser's cookie.
+pub fn digest(id: &Id) -> [u8; 32] {
+    Sha256::digest(id.to_string()).into()
 }
 
 fn backend(error: StoreError) -> Error {

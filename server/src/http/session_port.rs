@@ -6,7 +6,7 @@
 //! sends to the console comes from the origin `null`, which every changing call refuses. Since such a page cannot send
 //! cookies to itself either, the right to see it is a token in its address (`control::sessions::HttpDoor`).
 
-use std::time::Duration;
+use std::{future::Future, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -15,11 +15,12 @@ use axum::{
     response::{IntoResponse, Response},
     routing::any,
 };
-use control::Secret;
+use control::{Secret, sessions::DoorWatch};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, Version, header, uri::PathAndQuery,
 };
 use hyper_util::rt::TokioIo;
+use tokio_util::sync::CancellationToken;
 use wire::error::Code;
 
 use super::{
@@ -37,8 +38,10 @@ const SANDBOX: HeaderValue =
     HeaderValue::from_static("sandbox allow-scripts allow-forms allow-modals allow-downloads");
 
 /// Headers that are between two neighbours alone.
-const HOP_BY_HOP: [HeaderName; 7] = [
+const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
     header::PROXY_AUTHENTICATE,
     header::PROXY_AUTHORIZATION,
     header::TE,
@@ -47,21 +50,54 @@ const HOP_BY_HOP: [HeaderName; 7] = [
     header::UPGRADE,
 ];
 /// What a request must not carry into a sandbox: who the member is, and where they came from.
-const PRIVATE: [HeaderName; 5] = [
+const PRIVATE: [HeaderName; 11] = [
     header::COOKIE,
     header::AUTHORIZATION,
     header::REFERER,
     header::ORIGIN,
     header::FORWARDED,
+    header::VIA,
+    HeaderName::from_static("x-real-ip"),
+    HeaderName::from_static("true-client-ip"),
+    HeaderName::from_static("remote-user"),
+    HeaderName::from_static("x-remote-user"),
+    HeaderName::from_static("x-client-cert"),
 ];
-/// What an answer must not do to the console's host: set or clear its cookies, or promise things in its name.
-const NOT_THEIRS: [HeaderName; 4] = [
+/// How the names begin of what proxies before us say of the member: addresses, identities, and tokens for them.
+const PRIVATE_FAMILIES: [&str; 10] = [
+    "x-forwarded-",
+    "sec-fetch-",
+    "x-auth-request-",
+    "x-authentik-",
+    "x-pomerium-",
+    "x-amzn-",
+    "x-goog-",
+    "x-ms-",
+    "x-ssl-",
+    "cf-",
+];
+/// What an answer must not do to the console's host: set or clear its cookies, ask for a password in its name, promise
+/// things in its name.
+const NOT_THEIRS: [HeaderName; 6] = [
     header::SET_COOKIE,
     header::STRICT_TRANSPORT_SECURITY,
     header::ALT_SVC,
     header::REFERRER_POLICY,
+    header::WWW_AUTHENTICATE,
+    header::PUBLIC_KEY_PINS,
 ];
-const NOT_THEIRS_EITHER: [&str; 9] = [
+const NOT_THEIRS_EITHER: [&str; 19] = [
+    "set-cookie2",
+    "authentication-info",
+    "accept-ch",
+    "critical-ch",
+    "use-as-dictionary",
+    "expect-ct",
+    "origin-agent-cluster",
+    // Orders to a proxy before us, which would send files or internal places of its own in this answer's stead.
+    "x-sendfile",
+    "x-lighttpd-send-file",
+    "x-litespeed-location",
     "clear-site-data",
     "service-worker-allowed",
     "report-to",
@@ -139,7 +175,7 @@ async fn pass(
     {
         return Ok(preflight());
     }
-    // Without it, relative addresses would lie beside the token, not below it.
+    // Without the slash, relative addresses would lie beside the token, not below it.
     if request.uri().path() == prefix {
         let place =
             HeaderValue::from_str(&format!("{prefix}/")).map_err(|e| internal(e.to_string()))?;
@@ -147,31 +183,59 @@ async fn pass(
     }
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(door.tunnel))
         .await
-        .map_err(broken)?;
+        .map_err(|e| broken(e.to_string()))?;
+    let held = Held {
+        watch: Arc::new(door.watch),
+        stop: state.stop.clone(),
+    };
+    let upgrades = held.clone();
     tokio::spawn(async move {
-        if let Err(error) = connection.with_upgrades().await {
+        if let Some(Err(error)) = held.as_long_as_may_be(connection.with_upgrades()).await {
             tracing::debug!(cause = %error, "a connection to a session's port broke off");
         }
     });
     let (onward, upgrade) = onward(request, &prefix, door.port)?;
-    let answered = tokio::time::timeout(ANSWER_WITHIN, sender.send_request(onward))
-        .await
-        .map_err(|_| {
-            Problem::new(
+    let answered = tokio::select! {
+        answered = sender.send_request(onward) => answered.map_err(|e| broken(e.to_string()))?,
+        () = state.control.clock().sleep(ANSWER_WITHIN) => {
+            return Err(Problem::new(
                 Code::GatewayTimeout,
                 "The server inside the session did not answer in time. Look at it in the session's terminal.",
-            )
-        })?
-        .map_err(broken)?;
-    Ok(back(answered, upgrade, &prefix, door.port))
+            ));
+        }
+    };
+    if answered.status() == StatusCode::SWITCHING_PROTOCOLS && upgrade.is_none() {
+        return Err(broken(
+            "it switched protocols without being asked".to_owned(),
+        ));
+    }
+    Ok(back(answered, upgrade, &prefix, door.port, upgrades))
 }
 
-fn broken(error: hyper::Error) -> Problem {
+/// What a connection to a port rests upon.
+#[derive(Clone)]
+struct Held {
+    watch: Arc<DoorWatch>,
+    stop: CancellationToken,
+}
+
+impl Held {
+    /// Does it until the door closes or the server stops, whichever is first: what is dropped then breaks off.
+    async fn as_long_as_may_be<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.watch.closed() => None,
+            () = self.stop.cancelled() => None,
+        }
+    }
+}
+
+fn broken(cause: String) -> Problem {
     Problem::new(
         Code::ServiceUnavailable,
         "The server inside the session broke the connection off, or does not speak HTTP. Look at it in the session's terminal.",
     )
-    .because(error.to_string())
+    .because(cause)
 }
 
 /// Pages with an origin of their own ask before they send; whoever holds the token may.
@@ -216,7 +280,8 @@ fn onward(
     let forwarded: Vec<HeaderName> = headers
         .keys()
         .filter(|name| {
-            name.as_str().starts_with("x-forwarded-") || name.as_str().starts_with("sec-fetch-")
+            let mut families = PRIVATE_FAMILIES.iter();
+            families.any(|family| name.as_str().starts_with(family))
         })
         .cloned()
         .collect();
@@ -250,6 +315,7 @@ fn back(
     mine: Option<hyper::upgrade::OnUpgrade>,
     prefix: &str,
     port: u16,
+    held: Held,
 ) -> Response {
     let switched = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
     if switched && let Some(mine) = mine {
@@ -263,22 +329,34 @@ fn back(
                     .map(drop)
                     .map_err(Box::<dyn std::error::Error + Send + Sync>::from)
             };
-            if let Err(error) = joined.await {
+            if let Some(Err(error)) = held.as_long_as_may_be(joined).await {
                 tracing::debug!(cause = %error, "a WebSocket of a session's port broke off");
             }
         });
     }
     let (mut parts, body) = answer.into_parts();
     let headers = &mut parts.headers;
-    if switched {
-        headers.remove(header::SET_COOKIE);
-    } else {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        // Chunks count, and a length beside them is a trap for whoever reads it.
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    if !switched {
         strip(headers, &HOP_BY_HOP);
     }
     strip(headers, &NOT_THEIRS);
     for name in NOT_THEIRS_EITHER {
         headers.remove(name);
     }
+    let orders: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| {
+            // That an answer is to be passed on as it comes does no harm.
+            let name = name.as_str();
+            name.starts_with("x-accel-") && name != "x-accel-buffering"
+        })
+        .cloned()
+        .collect();
+    strip(headers, &orders);
     let place = headers
         .get(header::LOCATION)
         .and_then(|value| value.to_str().ok())

@@ -1,7 +1,7 @@
 //! A session's terminal over a WebSocket: binary frames are bytes, text frames are JSON.
 //!
 //! From the client: `{"type":"resize","cols":120,"rows":40}`. To the client: first `{"type":"terminal","terminal_id":…,
-//! "reattached":…}`, at the end `{"type":"exit","exit_code":…}` or `{"type":"error","code":…,"message":…}`. Whoever comes
+//! "reattached":…,"replayed_bytes":…}`, at the end `{"type":"exit","exit_code":…}` or `{"type":"error","code":…,"message":…}`. Whoever comes
 //! back with `?terminal_id=` within two minutes gets the last 64 KiB first.
 
 use std::time::Duration;
@@ -28,6 +28,8 @@ use crate::rest::extract::{Ctx, OfSession, Query};
 const PING_EVERY: Duration = Duration::from_secs(20);
 /// A peer from which nothing came for this long, not even answers to pings, is gone.
 const SILENT_MAX: Duration = Duration::from_secs(65);
+/// How long a peer may take to hear why its connection ends.
+const LAST_WORD: Duration = Duration::from_secs(2);
 /// Bytes of one message from a client: what is pasted at once.
 const MESSAGE_MAX: usize = 1024 * 1024;
 
@@ -64,6 +66,8 @@ pub async fn terminal(
     let stop = state.stop.clone();
     Ok(upgrade
         .max_message_size(MESSAGE_MAX)
+        // One frame is kept whole before the message is looked at.
+        .max_frame_size(MESSAGE_MAX)
         .on_upgrade(move |socket| serve(socket, terminal, stop)))
 }
 
@@ -77,11 +81,12 @@ async fn serve(socket: WebSocket, mut terminal: Terminal, stop: CancellationToke
     let (mut out, mut from) = socket.split();
     let hello = json!({
         "type": "terminal", "terminal_id": terminal.id().to_string(), "reattached": terminal.reattached,
+        "replayed_bytes": terminal.replayed,
     });
     if !say(&mut out, &hello).await {
         return;
     }
-    let input = terminal.input();
+    let (input, rights) = (terminal.input(), terminal.rights());
     let reading = async {
         while let Ok(Some(Ok(message))) = tokio::time::timeout(SILENT_MAX, from.next()).await {
             let goes_on = match message {
@@ -115,9 +120,7 @@ async fn serve(socket: WebSocket, mut terminal: Terminal, stop: CancellationToke
                         break;
                     }
                     TerminalEvent::Over(error) => {
-                        let api = error.api();
-                        let told = json!({"type": "error", "code": api.code, "message": api.message});
-                        say(&mut out, &told).await;
+                        say(&mut out, &over(&error)).await;
                         break;
                     }
                 },
@@ -130,9 +133,18 @@ async fn serve(socket: WebSocket, mut terminal: Terminal, stop: CancellationToke
         }
         let _ = out.close().await;
     };
-    tokio::select! {
-        () = reading => {}
-        () = writing => {}
-        () = stop.cancelled() => {}
-    }
+    let lost = tokio::select! {
+        () = reading => return,
+        () = writing => return,
+        () = stop.cancelled() => return,
+        // Beside the two: a peer that does not read holds the writing up.
+        error = rights.lost() => error,
+    };
+    drop(terminal);
+    let _ = tokio::time::timeout(LAST_WORD, say(&mut out, &over(&lost))).await;
+}
+
+fn over(error: &control::Error) -> Value {
+    let api = error.api();
+    json!({"type": "error", "code": api.code, "message": api.message})
 }

@@ -19,6 +19,7 @@ use domain::{
 use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::json;
+use tokio::sync::mpsc;
 use wire::{
     managed_agents::Deleted,
     sessions::{ExecResult, NewSession, Session, SessionList, SessionSamples},
@@ -145,12 +146,12 @@ pub async fn exec(
         return Ok(Json(result).into_response());
     }
     let exec = state.control.exec(&ctx, id, request).await?;
-    let events = stream::unfold(Some(exec), |exec| async move {
-        let mut exec = exec?;
-        let (event, more) = tell(&mut exec).await;
-        Some((Ok::<_, Infallible>(event), more.then_some(exec)))
-    })
-    .take_until(state.stop.clone().cancelled_owned());
+    // A task of its own: a reader that does not read holds neither the question nor the kill up.
+    let (sender, mut receiver) = mpsc::channel(1);
+    tokio::spawn(pass_on(exec, sender));
+    let events = stream::poll_fn(move |cx| receiver.poll_recv(cx))
+        .map(Ok::<_, Infallible>)
+        .take_until(state.stop.clone().cancelled_owned());
     let mut response = Sse::new(events)
         .keep_alive(KeepAlive::new().interval(super::log_stream::KEEP_ALIVE))
         .into_response();
@@ -159,6 +160,26 @@ pub async fn exec(
         HeaderValue::from_static("no"),
     );
     Ok(response)
+}
+
+/// Hands events on until the command or the reader's right ends, or the reader goes. What is dropped then is killed.
+async fn pass_on(mut exec: Exec, sender: mpsc::Sender<Event>) {
+    let rights = exec.rights();
+    let passing = async {
+        loop {
+            let (event, more) = tell(&mut exec).await;
+            if sender.send(event).await.is_err() || !more {
+                break;
+            }
+        }
+    };
+    let lost = tokio::select! {
+        () = passing => return,
+        () = sender.closed() => return,
+        error = rights.lost() => error,
+    };
+    drop(exec);
+    let _ = sender.send(event("error", &json!(lost.api()))).await;
 }
 
 fn wants_events(headers: &HeaderMap) -> bool {

@@ -125,4 +125,17 @@ async fn the_workers_page_names_what_each_holds_and_offers_to_release_it() {
     ] {
         assert!(html.contains(text), "{text}");
     }
+    // Also when its environment is gone, and over REST.
+    app.control
+        .delete_environment(&app.admin, environment)
+        .await
+        .unwrap();
+    let html = page_of(&doors, ADMIN, "/workers").await;
+    for text in ["(deleted environment)", "cancelling", "/fn/release-run"] {
+        assert!(html.contains(text), "{text}");
+    }
+    let path = format!("/groundwork/v1/environments/{environment}/setup-runs/{run}/release");
+    let released = doors.post(&path).bearer(&doors.admin).send().await.ok();
+    assert_eq!(released["status"], "cancelled");
+    assert!(!page_of(&doors, ADMIN, "/workers").await.contains("Release"));
 }

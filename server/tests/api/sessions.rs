@@ -32,7 +32,7 @@ async fn settled(doors: &Doors, id: &str) -> Value {
 }
 
 /// A running session of an environment that shows port 8080.
-async fn running(doors: &Doors) -> String {
+pub(crate) async fn running(doors: &Doors) -> String {
     let environment = doors
         .app
         .control
@@ -176,17 +176,17 @@ async fn a_command_streams_and_leaving_kills_it() {
 }
 
 /// Serves the doors on a port, for what needs real connections.
-async fn listen(router: Router) -> std::net::SocketAddr {
+pub(crate) async fn listen(router: Router) -> std::net::SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
     address
 }
 
-type Socket =
+pub(crate) type Socket =
     tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>>;
 
-async fn said(socket: &mut Socket) -> Value {
+pub(crate) async fn said(socket: &mut Socket) -> Value {
     loop {
         match socket.next().await.unwrap().unwrap() {
             Message::Text(text) => return serde_json::from_str(&text).unwrap(),
@@ -196,7 +196,7 @@ async fn said(socket: &mut Socket) -> Value {
     }
 }
 
-async fn shown(socket: &mut Socket, text: &str) {
+pub(crate) async fn shown(socket: &mut Socket, text: &str) {
     let mut all = String::new();
     while !all.contains(text) {
         if let Message::Binary(bytes) = socket.next().await.unwrap().unwrap() {

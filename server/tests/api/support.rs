@@ -221,6 +221,15 @@ impl Call<'_> {
             .unwrap()
     }
 
+    /// The same for a task of its own.
+    pub fn detached(
+        self,
+        router: Router,
+    ) -> impl Future<Output = http::Response<Body>> + Send + 'static {
+        let request = self.request.body(self.body).unwrap();
+        async move { router.oneshot(request).await.unwrap() }
+    }
+
     /// Sends it, reads the answer, and holds it against the description of the API.
     pub async fn send(self) -> Answer {
         let (method, target) = (self.method.clone(), self.target.clone());

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use wire::{session_host::HostError, sessions::ExecResult};
 
 use super::{live::CommandGuard, refused};
-use crate::{Control, Error, OpCtx, Result};
+use crate::{Control, Error, OpCtx, Result, Rights};
 
 /// Pieces of output on their way; a slow reader slows the command down.
 const PIECES: usize = 32;
@@ -40,6 +40,7 @@ pub struct Exec {
     over: bool,
     began: Duration,
     guard: CommandGuard,
+    ctx: OpCtx,
 }
 
 /// What a host's refusal of a command means.
@@ -58,6 +59,11 @@ pub(super) fn lost(error: HostError) -> Error {
 }
 
 impl Exec {
+    /// The right that it rests upon: whoever reads its events ends with it, which kills the command.
+    pub fn rights(&self) -> Rights {
+        self.guard.control.rights(&self.ctx, Action::UseSessions)
+    }
+
     /// The next event; `None` after the end. Whoever stops asking drops this, which kills the command.
     ///
     /// # Errors
@@ -126,6 +132,7 @@ impl Control {
             over: false,
             began: self.0.clock.monotonic(),
             guard,
+            ctx: ctx.clone(),
         })
     }
 
@@ -136,7 +143,15 @@ impl Control {
         id: SessionId,
         request: ExecRequest,
     ) -> Result<ExecResult> {
-        let mut exec = self.exec(ctx, id, request).await?;
+        let exec = self.exec(ctx, id, request).await?;
+        let rights = exec.rights();
+        tokio::select! {
+            ended = Self::collect(exec) => ended,
+            error = rights.lost() => Err(error),
+        }
+    }
+
+    async fn collect(mut exec: Exec) -> Result<ExecResult> {
         let mut out = Collected::default();
         let mut err = Collected::default();
         while let Some(event) = exec.next().await? {

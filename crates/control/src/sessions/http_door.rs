@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use domain::{ids::SessionId, roles::Action};
+use domain::{ids::SessionId, limits, roles::Action};
 use wire::session_host::Tunnel;
 
 use super::{exec::lost, refused};
@@ -20,9 +20,12 @@ const VALID_FOR: Duration = Duration::from_secs(8 * 3_600);
 /// Tokens kept at most for one session; the oldest go first.
 const TOKENS_PER_SESSION: usize = 64;
 
-/// Open doors, by the hash of their token.
+/// Open doors, by the hash of their token, and how many connections go through those of a session.
 #[derive(Default)]
-pub(crate) struct Doors(Mutex<HashMap<String, Arc<Open>>>);
+pub(crate) struct Doors(
+    Mutex<HashMap<String, Arc<Open>>>,
+    Mutex<HashMap<SessionId, usize>>,
+);
 
 struct Open {
     session: SessionId,
@@ -47,6 +50,64 @@ pub struct HttpDoor {
     pub port: u16,
     /// The session.
     pub session: SessionId,
+    /// Whether the connection may go on; kept as long as it does.
+    pub watch: DoorWatch,
+}
+
+/// A connection's place among those of its session, and its right to be there.
+pub struct DoorWatch {
+    control: Control,
+    token: String,
+    open: Arc<Open>,
+}
+
+impl DoorWatch {
+    fn begin(control: &Control, token: String, open: Arc<Open>) -> Option<Self> {
+        let mut counts = lock(&control.0.live.doors.1);
+        let count = counts.entry(open.session).or_default();
+        if *count >= limits::SESSION_PORT_CONNECTIONS_MAX {
+            return None;
+        }
+        *count += 1;
+        Some(Self {
+            control: control.clone(),
+            token,
+            open,
+        })
+    }
+
+    /// Comes back when the token opens nothing any more: the session stopped, the token is too old, or the member who
+    /// opened the port lost the right to.
+    pub async fn closed(&self) {
+        let (clock, every) = (&self.control.0.clock, self.control.0.config.access_recheck);
+        let still_open = async {
+            loop {
+                let known = lock(&self.control.0.live.doors.0).contains_key(&self.token);
+                let age = clock.monotonic().saturating_sub(self.open.opened);
+                if !known || age >= VALID_FOR {
+                    return;
+                }
+                clock.sleep(every).await;
+            }
+        };
+        let rights = self.control.rights(&self.open.ctx, Action::UseSessions);
+        tokio::select! {
+            () = still_open => {}
+            _ = rights.lost() => {}
+        }
+    }
+}
+
+impl Drop for DoorWatch {
+    fn drop(&mut self) {
+        let mut counts = lock(&self.control.0.live.doors.1);
+        if let Some(count) = counts.get_mut(&self.open.session) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.remove(&self.open.session);
+            }
+        }
+    }
 }
 
 impl Control {
@@ -111,11 +172,16 @@ impl Control {
         row.state.usable().map_err(refused)?;
         let port = row.definition.http_port;
         let host = self.reachable(&row)?;
+        let watch = DoorWatch::begin(self, token.sha256_hex(), open.clone()).ok_or_else(|| {
+            let most = limits::SESSION_PORT_CONNECTIONS_MAX;
+            Error::session_busy("connections to its port", most)
+        })?;
         let tunnel = host.connect(row.sandbox_id, port).await.map_err(lost)?;
         Ok(HttpDoor {
             tunnel,
             port,
             session: open.session,
+            watch,
         })
     }
 }

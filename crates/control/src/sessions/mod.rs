@@ -24,7 +24,7 @@ use wire::{
 };
 
 pub use exec::{Exec, ExecEvent};
-pub use http_door::HttpDoor;
+pub use http_door::{DoorWatch, HttpDoor};
 pub(crate) use live::Live;
 pub(crate) use pages::startable_view;
 pub use terminals::{Terminal, TerminalEvent, TerminalId};

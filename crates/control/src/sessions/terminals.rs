@@ -22,19 +22,19 @@ use uuid::Uuid;
 use wire::session_host::{HostError, SessionHost};
 
 use super::{exec::lost, refused, ring::Ring};
-use crate::{Control, Error, OpCtx, Result, accounts::lock};
+use crate::{Control, Error, OpCtx, Result, Rights, accounts::lock};
 
 /// Bytes that a connected reader may be behind before the terminal waits for it.
 const BEHIND_MAX: u64 = 256 * 1024;
 /// Bytes of one event.
 const PIECE: usize = 32 * 1024;
-/// Pieces of output and input on their way.
+/// Pieces of output and input on their way, each of at most [`PIECE`] bytes.
 const PIECES: usize = 64;
 /// Largest terminal, in characters either way.
 const SIDE_MAX: u16 = 1_000;
 
 /// A terminal's id, for coming back to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TerminalId(Uuid);
 
 impl fmt::Display for TerminalId {
@@ -83,11 +83,29 @@ impl Terminals {
         }
     }
 
-    fn of(&self, session: SessionId) -> usize {
-        let all = lock(&self.0);
-        all.values()
-            .filter(|shared| shared.session == session && lock(&shared.state).end.is_none())
-            .count()
+    /// Adds a terminal, unless its session has the most already. Those that ended and wait for somebody to come back for
+    /// their last words count too, and make room.
+    fn add(&self, shared: &Arc<Shared>) -> bool {
+        let mut all = lock(&self.0);
+        let ours: Vec<_> = all
+            .values()
+            .filter(|other| other.session == shared.session)
+            .cloned()
+            .collect();
+        if ours.len() >= limits::SESSION_TERMINALS_MAX {
+            let over = ours.iter().filter_map(|other| {
+                let state = lock(&other.state);
+                let over = state.end.is_some() && state.reader.is_none();
+                over.then_some((state.alone_since, other.id, other))
+            });
+            let Some((_, _, over)) = over.min_by_key(|(since, id, _)| (*since, *id)) else {
+                return false;
+            };
+            over.end.cancel();
+            all.remove(&over.id);
+        }
+        all.insert(shared.id, shared.clone());
+        true
     }
 }
 
@@ -128,6 +146,8 @@ pub struct Terminal {
     checked: Duration,
     /// Whether the terminal was there before and its last bytes come first.
     pub reattached: bool,
+    /// How many bytes come that were written before this connection was.
+    pub replayed: u64,
 }
 
 /// The way into a terminal.
@@ -142,7 +162,14 @@ impl TerminalInput {
     pub async fn send(&self, bytes: Vec<u8>) -> bool {
         let now = self.control.0.clock.monotonic();
         self.control.0.live.touch(self.shared.session, now);
-        self.shared.input.send(Input::Bytes(bytes)).await.is_ok()
+        // In pieces: what waits for a terminal that does not read is counted by them.
+        for piece in bytes.chunks(PIECE) {
+            let piece = Input::Bytes(piece.to_vec());
+            if self.shared.input.send(piece).await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Says how large the terminal is now.
@@ -182,24 +209,18 @@ impl Control {
                     "The terminal is not there any more: it ended, or was without a connection for two minutes. Open a new one.",
                 ));
             }
-            None => {
-                if terminals.of(id) >= limits::SESSION_TERMINALS_MAX {
-                    return Err(Error::session_busy(
-                        "terminals",
-                        limits::SESSION_TERMINALS_MAX,
-                    ));
-                }
-                self.new_terminal(host.clone(), id, row.sandbox_id, bounded(size))
-            }
+            None => self
+                .new_terminal(host.clone(), id, row.sandbox_id, bounded(size))
+                .ok_or_else(|| Error::session_busy("terminals", limits::SESSION_TERMINALS_MAX))?,
         };
-        let number = {
+        let (number, replayed) = {
             let mut state = lock(&shared.state);
             state.connections += 1;
             let number = state.connections;
             let from = state.ring.replay_from(limits::TERMINAL_REPLAY_BYTES);
             state.reader = Some((number, from));
             state.alone_since = None;
-            number
+            (number, state.ring.end() - from)
         };
         // A connection that was there before learns that it was replaced.
         ring(&shared.news);
@@ -215,6 +236,7 @@ impl Control {
             news,
             checked: now,
             reattached,
+            replayed,
         };
         if reattached {
             terminal.input().resize(size).await;
@@ -228,7 +250,7 @@ impl Control {
         session: SessionId,
         sandbox: SandboxId,
         size: PtySize,
-    ) -> Arc<Shared> {
+    ) -> Option<Arc<Shared>> {
         let (input, feed) = mpsc::channel(PIECES);
         let shared = Arc::new(Shared {
             id: TerminalId(self.0.ids.next_uuid()),
@@ -245,13 +267,15 @@ impl Control {
             input,
             end: CancellationToken::new(),
         });
-        lock(&self.0.live.terminals.0).insert(shared.id, shared.clone());
+        if !self.0.live.terminals.add(&shared) {
+            return None;
+        }
         let task = Task {
             control: self.clone(),
             shared: shared.clone(),
         };
         tokio::spawn(task.run(host, sandbox, size, feed));
-        shared
+        Some(shared)
     }
 }
 
@@ -364,13 +388,14 @@ impl Terminal {
         }
     }
 
+    /// The right that it rests upon. Whoever writes to a peer that may not read waits for its loss as well.
+    pub fn rights(&self) -> Rights {
+        self.control.rights(&self.ctx, Action::UseSessions)
+    }
+
     /// What comes next; nothing comes after an exit or an end. May be dropped and asked again.
     pub async fn next(&mut self) -> TerminalEvent {
         loop {
-            self.news.mark_unchanged();
-            if let Some(event) = self.look() {
-                return event;
-            }
             let recheck = self.control.0.config.access_recheck;
             let left = (self.checked + recheck).saturating_sub(self.control.0.clock.monotonic());
             if left.is_zero() {
@@ -383,6 +408,11 @@ impl Terminal {
                 }
                 self.checked = self.control.0.clock.monotonic();
                 continue;
+            }
+            // Asked before: output without end does not put it off.
+            self.news.mark_unchanged();
+            if let Some(event) = self.look() {
+                return event;
             }
             tokio::select! {
                 // The sender lives in what this holds.

@@ -6,7 +6,10 @@ use control::{
     ports::{Clock as _, rows::WebSessionRow},
     setup_runs::LogQuery,
 };
-use domain::setup_run::{FailureCode, Phase, Status, Stream};
+use domain::{
+    roles::Role,
+    setup_run::{FailureCode, Phase, Status, Stream},
+};
 use testkit::TestApp;
 use wire::{
     error::Code,
@@ -216,6 +219,38 @@ async fn an_admin_takes_a_run_from_a_worker_that_hangs() {
         .iter()
         .filter(|item| item.action == "setup_run.release");
     assert_eq!(releases.count(), 3);
+}
+
+#[tokio::test]
+async fn a_run_whose_environment_was_deleted_is_taken_from_a_worker_that_hangs_too() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    let run = app.run(id).await;
+    let worker = app.worker("w").await;
+    let held = worker.claim().await.held;
+    worker.reach(held, Phase::Setup).await.unwrap();
+    app.control
+        .delete_environment(&app.admin, id)
+        .await
+        .unwrap();
+    let listed = app.control.workers(&app.admin).await.unwrap();
+    let holds = &listed[0].held[0];
+    assert_eq!((holds.setup_run_id, holds.cancelling), (run, true));
+    assert_eq!(holds.environment_name, "");
+    // Nobody else learns that it was there.
+    let developer = app.member(Role::Developer, "dev@example.com").await;
+    for other in [&developer, &TestApp::stranger()] {
+        let refused = app.control.release_setup_run(other, id, run).await;
+        assert_eq!(refused.unwrap_err().code(), Code::NotFound);
+    }
+    let elsewhere = app.environment("two", "true").await;
+    let refused = app.control.release_setup_run(&app.admin, elsewhere, run);
+    assert_eq!(refused.await.unwrap_err().code(), Code::NotFound);
+    let released = app.control.release_setup_run(&app.admin, id, run).await;
+    assert_eq!(released.unwrap().status, Status::Cancelled);
+    assert_ne!(worker.beat(held).await, Order::Continue);
+    let listed = app.control.workers(&app.admin).await.unwrap();
+    assert!(listed[0].held.is_empty(), "{listed:?}");
 }
 
 #[tokio::test]

@@ -243,6 +243,70 @@ async fn a_terminals_last_64_kib_are_replayed_and_a_slow_reader_loses_nothing() 
 }
 
 #[tokio::test]
+async fn terminals_of_one_session_are_bounded_also_those_that_ended_unheard() {
+    let app = TestApp::start().await;
+    let id = running(&app).await;
+    let first = {
+        let terminal = open(&app, id).await;
+        terminal.input().send(b"exit\n".to_vec()).await;
+        terminal.id()
+    };
+    app.eventually("it has ended", || async {
+        (app.host.running() == 0).then_some(())
+    })
+    .await;
+    for _ in 0..2 * limits::SESSION_TERMINALS_MAX {
+        app.clock.advance(Duration::from_secs(1));
+        let mut terminal = open(&app, id).await;
+        terminal.input().send(b"exit\n".to_vec()).await;
+        while !matches!(terminal.next().await, TerminalEvent::Exit(7)) {}
+    }
+    let error = app.control.open_terminal(&app.admin, id, Some(first), SIZE);
+    assert_eq!(
+        error.await.err().unwrap().code(),
+        Code::SessionNotRunning,
+        "it made room"
+    );
+    let mut held = Vec::new();
+    for _ in 0..limits::SESSION_TERMINALS_MAX {
+        held.push(open(&app, id).await);
+    }
+    let refused = app.control.open_terminal(&app.admin, id, None, SIZE).await;
+    assert_eq!(refused.err().unwrap().code(), Code::SessionLimit);
+    held.pop();
+    let refused = app.control.open_terminal(&app.admin, id, None, SIZE).await;
+    assert!(
+        refused.is_err(),
+        "one without a connection lives on and counts"
+    );
+}
+
+#[tokio::test]
+async fn input_that_a_terminal_does_not_read_is_not_kept_without_bounds() {
+    let app = TestApp::start().await;
+    let id = running(&app).await;
+    let terminal = open(&app, id).await;
+    let input = terminal.input();
+    input.send(b"deaf\n".to_vec()).await;
+    let taken = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = taken.clone();
+    let pasting = tokio::spawn(async move {
+        while input.send(vec![b'x'; 1 << 20]).await {
+            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    });
+    let quiet = std::sync::atomic::AtomicUsize::new(0);
+    app.eventually("the paste waits", || async {
+        let looks = quiet.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        (looks > 50).then_some(())
+    })
+    .await;
+    let taken = taken.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(taken <= 3 && !pasting.is_finished(), "{taken} MiB");
+    pasting.abort();
+}
+
+#[tokio::test]
 async fn a_stop_ends_terminals_and_a_lost_right_ends_the_connection() {
     let app = TestApp::start().await;
     let id = running(&app).await;

@@ -54,8 +54,8 @@ fn build(images: &Path, digit: char) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sandbox_and_a_kept_disk_go_on_over_the_runner_image_they_were_made_from() {
+/// A store of its own with the image `1`, a bench on it, and a session to start.
+fn over_the_first_image() -> (tempfile::TempDir, Bench, SandboxSpec) {
     let own = tempfile::Builder::new()
         .prefix("replaced-")
         .tempdir_in("/var/lib/groundwork-test")
@@ -66,6 +66,12 @@ async fn a_sandbox_and_a_kept_disk_go_on_over_the_runner_image_they_were_made_fr
         keep_disk: true,
         ..spec()
     };
+    (own, bench, session)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_and_a_kept_disk_go_on_over_the_runner_image_they_were_made_from() {
+    let (own, bench, session) = over_the_first_image();
     let kept = bench.start(&session).await;
     bench.sh(kept, "echo work >/workspace/file").await.passed();
     bench.runtime.suspend(kept).await.unwrap();
@@ -118,16 +124,7 @@ async fn a_sandbox_and_a_kept_disk_go_on_over_the_runner_image_they_were_made_fr
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_over_an_image_that_is_gone_is_refused_and_stays() {
-    let own = tempfile::Builder::new()
-        .prefix("replaced-")
-        .tempdir_in("/var/lib/groundwork-test")
-        .unwrap();
-    build(own.path(), '1');
-    let bench = Bench::with(|config| config.images = ImageStore::new(own.path()));
-    let session = SandboxSpec {
-        keep_disk: true,
-        ..spec()
-    };
+    let (own, bench, session) = over_the_first_image();
     let kept = bench.start(&session).await;
     bench.runtime.suspend(kept).await.unwrap();
     build(own.path(), '2');
