@@ -29,8 +29,8 @@ use sha2::{Digest, Sha256};
 
 const LIMITS: FetchLimits = FetchLimits {
     size: 1 << 20,
-    whole: Duration::from_secs(3),
-    quiet: Duration::from_secs(1),
+    whole: Duration::from_secs(6),
+    quiet: Duration::from_secs(2),
 };
 
 /// A machine that believes one certificate, and servers that have it.
@@ -285,7 +285,7 @@ fn what_does_not_come_whole_is_refused_with_its_reason() {
         ("https://files.example/short", "in the middle"),
         ("https://files.example/silent", "did not answer in time"),
         ("https://files.example/stalled", "stopped in the middle"),
-        ("https://files.example/trickle", "longer than 3 seconds"),
+        ("https://files.example/trickle", "longer than 6 seconds"),
         ("https://files.example/nonsense", "broke off"),
         ("https://absent.example/file", "does not resolve"),
         ("https://nothing.example:444/file", "cannot be reached"),
