@@ -24,6 +24,7 @@ use crate::{
     secrets::no_clash,
     staleness::audit_changes,
     view,
+    views::Shown,
 };
 
 impl Control {
@@ -72,20 +73,20 @@ impl Control {
 
     /// One.
     pub async fn get_environment(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<Environment> {
-        let shown = self.get_shared_environment(ctx, id).await?;
-        Ok(Arc::unwrap_or_clone(shown))
+        let shown = self.show_environment(ctx, id).await?;
+        Ok(Arc::unwrap_or_clone(shown.environment))
     }
 
-    /// The same for doors that only write it out.
-    pub async fn get_shared_environment(
-        &self,
-        ctx: &OpCtx,
-        id: EnvironmentId,
-    ) -> Result<Arc<Environment>> {
+    /// The same as JSON, shared with whoever reads it too.
+    pub async fn get_environment_json(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<Arc<[u8]>> {
+        Ok(self.show_environment(ctx, id).await?.json)
+    }
+
+    async fn show_environment(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<Shown> {
         let row = self
             .load_shared_environment(ctx, id, Action::ReadEnvironments)
             .await?;
-        Ok(self.0.views.of(&row))
+        self.0.views.of(&row)
     }
 
     /// Creates one from a create body of the API.

@@ -8,13 +8,13 @@ use std::{
 use domain::ids::EnvironmentId;
 use wire::managed_agents::Environment;
 
-use crate::{ports::rows::EnvironmentRow, view};
+use crate::{Error, Result, ports::rows::EnvironmentRow, view};
 
 /// Kept at most. What the store's own memory lets go of is dropped first.
 const KEPT_MAX: usize = 1_024;
 
-/// What was shown of rows that are still shared. A view follows from its row alone; the fingerprint and the advice on the
-/// script in it take longer than all the rest of a read.
+/// What was shown of rows that are still shared. A view follows from its row alone; the fingerprint, the advice on the
+/// script and the text of it all take longer than the rest of a read.
 #[derive(Default)]
 pub(crate) struct Views(Mutex<HashMap<EnvironmentId, View>>);
 
@@ -22,21 +22,35 @@ pub(crate) struct Views(Mutex<HashMap<EnvironmentId, View>>);
 /// where this one lay.
 struct View {
     row: Weak<EnvironmentRow>,
-    shown: Arc<Environment>,
+    shown: Shown,
+}
+
+/// What is shown of a row.
+#[derive(Clone)]
+pub(crate) struct Shown {
+    /// The row as the API shows it.
+    pub(crate) environment: Arc<Environment>,
+    /// That as JSON.
+    pub(crate) json: Arc<[u8]>,
 }
 
 impl Views {
-    /// The row as the API shows it.
-    pub(crate) fn of(&self, row: &Arc<EnvironmentRow>) -> Arc<Environment> {
+    /// What is shown of this row.
+    pub(crate) fn of(&self, row: &Arc<EnvironmentRow>) -> Result<Shown> {
         if let Some(view) = self.lock().get(&row.environment_id)
             && std::ptr::eq(view.row.as_ptr(), Arc::as_ptr(row))
         {
-            return Arc::clone(&view.shown);
+            return Ok(view.shown.clone());
         }
-        let shown = Arc::new(view::environment(row));
+        let environment = view::environment(row);
+        let json = serde_json::to_vec(&environment).map_err(Error::internal)?;
+        let shown = Shown {
+            environment: Arc::new(environment),
+            json: json.into(),
+        };
         let view = View {
             row: Arc::downgrade(row),
-            shown: Arc::clone(&shown),
+            shown: shown.clone(),
         };
         let mut views = self.lock();
         views.retain(|_, view| view.row.strong_count() > 0);
@@ -44,7 +58,7 @@ impl Views {
             views.clear();
         }
         views.insert(row.environment_id, view);
-        shown
+        Ok(shown)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<EnvironmentId, View>> {
@@ -87,20 +101,27 @@ mod tests {
         })
     }
 
+    fn shown(views: &Views, row: &Arc<EnvironmentRow>) -> (String, Arc<Environment>) {
+        let shown = views.of(row).unwrap();
+        let json: Environment = serde_json::from_slice(&shown.json).unwrap();
+        assert_eq!(json, *shown.environment);
+        (json.name, shown.environment)
+    }
+
     #[test]
     fn a_row_is_made_a_view_once_and_another_row_is_another_view() {
         let views = Views::default();
         let before = row(7, "before");
-        let first = views.of(&before);
-        assert_eq!(first.name, "before");
-        assert!(Arc::ptr_eq(&first, &views.of(&before)));
+        let (name, first) = shown(&views, &before);
+        assert_eq!(name, "before");
+        assert!(Arc::ptr_eq(&first, &shown(&views, &before).1));
         let after = row(7, "after");
-        assert_eq!(views.of(&after).name, "after");
-        assert_eq!(views.of(&before).name, "before");
+        assert_eq!(shown(&views, &after).0, "after");
+        assert_eq!(shown(&views, &before).0, "before");
         drop((before, after));
         for number in 0..10 {
             let name = format!("{number}");
-            assert_eq!(views.of(&row(7, &name)).name, name, "no row lives twice");
+            assert_eq!(shown(&views, &row(7, &name)).0, name, "no row lives twice");
         }
     }
 
@@ -108,12 +129,12 @@ mod tests {
     fn views_of_rows_that_nobody_has_are_let_go() {
         let views = Views::default();
         for number in 0..50 {
-            views.of(&row(number, "gone"));
+            shown(&views, &row(number, "gone"));
         }
         assert_eq!(views.lock().len(), 1);
         let rows: Vec<_> = (0..KEPT_MAX as u128 + 10).map(|n| row(n, "here")).collect();
         for row in &rows {
-            views.of(row);
+            shown(&views, row);
         }
         assert!(views.lock().len() <= KEPT_MAX);
     }

@@ -33,7 +33,9 @@ pub async fn door(State(state): State<AppState>, mut request: Request, next: Nex
     // The route's pattern, not the path: paths and queries may hold one-time tokens.
     let route = request.extensions().get::<MatchedPath>().cloned();
 
+    let held = state.metrics.hold();
     let mut response = next.run(request).await;
+    drop(held);
 
     let problem = response.extensions_mut().remove::<Problem>();
     if let Some(problem) = &problem {

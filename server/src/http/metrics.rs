@@ -27,9 +27,26 @@ pub struct Metrics {
     durations: [AtomicU64; BOUNDS_MILLIS.len() + 1],
     /// Microseconds of all of them.
     micros: AtomicU64,
+    /// Requests whose answer has not begun.
+    held: AtomicU64,
+}
+
+/// A request whose answer has not begun; also one that its client gave up.
+pub struct Held<'m>(&'m AtomicU64);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Metrics {
+    /// Counts a request until the guard is dropped.
+    pub fn hold(&self) -> Held<'_> {
+        self.held.fetch_add(1, Ordering::Relaxed);
+        Held(&self.held)
+    }
+
     /// Counts an answer whose head took this long.
     pub fn count(&self, status: u16, took: Duration) {
         let class = usize::from(status / 100).clamp(1, 5) - 1;
@@ -102,6 +119,10 @@ impl Metrics {
             ));
         }
         line(format_args!(
+            "# HELP groundwork_http_held Requests whose answer has not begun.\n# TYPE groundwork_http_held gauge\ngroundwork_http_held {}",
+            get(&self.held)
+        ));
+        line(format_args!(
             "# HELP groundwork_http_answers_total Answers by class of status.\n# TYPE groundwork_http_answers_total counter"
         ));
         for (n, counter) in self.answers.iter().enumerate() {
@@ -171,6 +192,8 @@ mod tests {
         metrics.count(200, Duration::from_millis(5));
         metrics.count(404, Duration::from_millis(30));
         metrics.count(503, Duration::from_secs(60));
+        drop(metrics.hold());
+        let _held = [metrics.hold(), metrics.hold()];
         let images = ImageFigures {
             images: 2,
             bytes: 300,
@@ -183,6 +206,7 @@ mod tests {
             "groundwork_images 2",
             "groundwork_image_bytes 300",
             "groundwork_images_evicted_total 1",
+            "groundwork_http_held 2",
             "groundwork_http_answers_total{status=\"2xx\"} 1",
             "groundwork_http_answers_total{status=\"4xx\"} 1",
             "groundwork_http_answers_total{status=\"5xx\"} 1",

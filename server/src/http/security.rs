@@ -17,6 +17,8 @@ const NO_PAGE: &str =
 
 /// Sets them where an answer says nothing of its own.
 pub fn set(headers: &mut HeaderMap, tls: bool) {
+    // Room for these and the request's id at once.
+    headers.reserve(10);
     let mut default = |name, value: &'static str| {
         headers
             .entry(name)

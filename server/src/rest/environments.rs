@@ -2,10 +2,12 @@
 
 use axum::{
     Json,
+    body::Bytes,
     extract::State,
     response::{IntoResponse, Response},
 };
 use control::search::{EnvironmentQuery, PAGE_MAX};
+use http::{HeaderValue, header};
 use wire::{
     console::{History, Staleness},
     environments::EnvironmentSearch,
@@ -50,8 +52,9 @@ pub async fn read(
     query: Query,
 ) -> Result<Response, Problem> {
     query.only(&[])?;
-    let shown = state.control.get_shared_environment(&ctx, id).await?;
-    Ok(Json(&*shown).into_response())
+    let json = state.control.get_environment_json(&ctx, id).await?;
+    let kind = HeaderValue::from_static("application/json");
+    Ok(([(header::CONTENT_TYPE, kind)], Bytes::from_owner(json)).into_response())
 }
 
 /// `updateEnvironment`

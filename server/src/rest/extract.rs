@@ -25,10 +25,10 @@ pub struct Ctx(pub OpCtx);
 impl FromRequestParts<AppState> for Ctx {
     type Rejection = Problem;
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Problem> {
+        // Taken, not copied: a handler asks once, and nothing behind it does.
         parts
             .extensions
-            .get::<OpCtx>()
-            .cloned()
+            .remove::<OpCtx>()
             .map(Self)
             .ok_or_else(|| crate::http::problem::internal("no caller was authenticated"))
     }

@@ -34,6 +34,14 @@ const CALLS: &[(&str, Role, Call)] = &[
     ("get_environment", Role::User, |w, c| {
         Box::pin(async { w.control.get_environment(c, w.environment).await.map(drop) })
     }),
+    ("get_environment_json", Role::User, |w, c| {
+        Box::pin(async {
+            w.control
+                .get_environment_json(c, w.environment)
+                .await
+                .map(drop)
+        })
+    }),
     ("environments_table", Role::User, |w, c| {
         Box::pin(async {
             w.control
