@@ -82,9 +82,13 @@ impl Opened {
 fn catalog(settings: &Settings) -> Catalog {
     // Every policy is enforced by the egress gateway of the runtime, so hosts can be opened; and files can be mounted
     // without any volume.
-    Catalog::default_runs(settings.runner_image.clone(), settings.machine)
+    let catalog = Catalog::default_runs(settings.runner_image.clone(), settings.machine)
         .with_egress()
-        .with_mounts(settings.volumes.iter().map(|volume| &volume.name))
+        .with_mounts(settings.volumes.iter().map(|volume| &volume.name));
+    Catalog {
+        host_groups: settings.host_groups.clone(),
+        ..catalog
+    }
 }
 
 /// The database as the storage layer wants it. A path may hold characters that mean something in a URL.

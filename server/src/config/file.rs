@@ -48,6 +48,8 @@ pub struct File {
     pub sandbox: Sandbox,
     /// `[volumes.NAME]`
     pub volumes: BTreeMap<String, Volume>,
+    /// `[host_groups]`: hosts by group name, in place of the built-in group of that name or beside the others.
+    pub host_groups: BTreeMap<String, Vec<String>>,
 }
 
 /// `[volumes.NAME]`: a directory of the machine that environments can mount.

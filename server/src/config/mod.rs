@@ -6,6 +6,7 @@ mod file;
 pub mod volumes;
 
 use std::{
+    collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
@@ -13,6 +14,7 @@ use std::{
 
 use domain::{
     compute::Machine,
+    host_groups::HostGroups,
     limits::{CPU_MILLI_DEFAULT, CPU_MILLI_MAX, MEMORY_MIB_DEFAULT, MEMORY_MIB_MAX},
     network_policy::Cidr,
 };
@@ -77,6 +79,8 @@ pub struct Settings {
     pub machine: Machine,
     /// Directories of this machine that environments can mount, by name.
     pub volumes: Vec<Volume>,
+    /// Sets of hosts that the console offers by name and the templates allow.
+    pub host_groups: HostGroups,
 }
 
 /// Which database.
@@ -274,6 +278,7 @@ impl Settings {
             open_networks: open_networks(&file.sandbox.open_networks)?,
             own_addresses: file.sandbox.own_addresses.clone(),
             volumes: volumes::read(&file.volumes)?,
+            host_groups: host_groups(&file.host_groups)?,
             machine: Machine {
                 cpu_milli: in_range(
                     "compute.cpu_milli",
@@ -341,6 +346,25 @@ fn env(name: &str) -> Option<String> {
 /// Where cargo-leptos put the console's files, in watch mode.
 pub fn site_from_build_tool() -> Option<PathBuf> {
     env("LEPTOS_SITE_ROOT").map(PathBuf::from)
+}
+
+/// The built-in groups, with those of the configuration in place of their namesakes or beside them.
+fn host_groups(configured: &BTreeMap<String, Vec<String>>) -> Result<HostGroups, Fatal> {
+    let configured = HostGroups(configured.clone());
+    configured.check().map_err(|issues| {
+        Fatal::new(format!(
+            "The setting host_groups has {}",
+            issues
+                .0
+                .iter()
+                .map(|issue| format!("{}: {}", issue.path, issue.message))
+                .collect::<Vec<_>>()
+                .join(" ")
+        ))
+    })?;
+    let mut groups = HostGroups::built_in();
+    groups.0.extend(configured.0);
+    Ok(groups)
 }
 
 fn open_networks(ranges: &[String]) -> Result<Vec<Cidr>, Fatal> {

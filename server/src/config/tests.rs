@@ -189,3 +189,19 @@ fn the_machines_own_certificates_are_trusted_unless_others_are_named() {
     assert_eq!(names, [dir.path().join("a.crt"), dir.path().join("b.crt")]);
     assert!(machine_certificates(&dir.path().join("missing")).is_empty());
 }
+
+#[test]
+fn host_groups_stand_in_place_of_their_namesakes_and_beside_the_others() {
+    let groups =
+        settings("[host_groups]\npypi = [\"pypi.mirror.example\"]\nours = [\"*.ours.example\"]\n")
+            .unwrap()
+            .host_groups;
+    assert_eq!(groups.hosts("pypi"), ["pypi.mirror.example"]);
+    assert_eq!(groups.hosts("ours"), ["*.ours.example"]);
+    assert!(!groups.hosts("github").is_empty());
+    let said = refused("[host_groups]\nours = [\"https://ours.example/\"]\n");
+    assert!(
+        said.contains("host_groups") && said.contains("ours[0]"),
+        "{said}"
+    );
+}
