@@ -25,7 +25,7 @@ export const test = base.extend<{ complaints: string[] }, { groundwork: Groundwo
       const complaints: string[] = [];
       groundwork.cuts = false;
       watch(page, complaints, groundwork);
-      await measure(page);
+      await measure(page.context());
       await use(complaints);
       expect(complaints).toEqual([]);
     },
@@ -47,18 +47,30 @@ export function watch(page: Page, complaints: string[], groundwork?: Groundwork)
   });
 }
 
-/** Where `GROUNDWORK_INTERACTIONS` names a file: notes there how long each interaction took until its next paint, milliseconds. */
-async function measure(page: Page): Promise<void> {
+/**
+ * Where `GROUNDWORK_INTERACTIONS` names a file: notes there that a page ran scripts, and how long each interaction took until
+ * its next paint, milliseconds. Browsers tell of those that took 16 ms or more, and of a page's first one in any case.
+ */
+async function measure(context: BrowserContext): Promise<void> {
   const file = process.env.GROUNDWORK_INTERACTIONS;
   if (!file) return;
-  await page.addInitScript(() => {
-    new PerformanceObserver((list) => {
-      for (const entry of list.getEntries() as (PerformanceEntry & { interactionId?: number })[]) {
-        if (entry.interactionId) console.debug(`interaction ${entry.interactionId} ${entry.duration} ${entry.name}`);
+  await context.addInitScript(() => {
+    const load = Math.round(performance.timeOrigin);
+    const tell = (entries: PerformanceEntryList) => {
+      for (const entry of entries as (PerformanceEntry & { interactionId?: number })[]) {
+        if (entry.interactionId || entry.entryType === 'first-input') {
+          console.debug(`interaction ${load}-${entry.interactionId} ${entry.duration} ${entry.name}`);
+        }
       }
-    }).observe({ type: 'event', durationThreshold: 16, buffered: true } as PerformanceObserverInit);
+    };
+    console.debug('interaction page');
+    const observer = new PerformanceObserver((list) => tell(list.getEntries()));
+    observer.observe({ type: 'event', durationThreshold: 16, buffered: true } as PerformanceObserverInit);
+    observer.observe({ type: 'first-input', buffered: true });
+    // What a click that leads away took is not told of otherwise.
+    addEventListener('pagehide', () => tell(observer.takeRecords()));
   });
-  page.on('console', (message) => {
+  context.on('console', (message) => {
     if (message.type() === 'debug' && message.text().startsWith('interaction ')) {
       appendFileSync(file, `${test.info().title}\t${message.text()}\n`);
     }
@@ -108,5 +120,6 @@ export async function accessible(page: Page): Promise<void> {
 /** A fresh browser of another person. */
 export async function another(browser: Browser, scripting = true): Promise<{ context: BrowserContext; page: Page }> {
   const context = await browser.newContext({ javaScriptEnabled: scripting });
+  await measure(context);
   return { context, page: await context.newPage() };
 }
