@@ -20,6 +20,7 @@ mod shell;
 pub mod text;
 pub mod theme;
 mod units;
+mod view;
 
 pub use shell::App;
 #[cfg(feature = "ssr")]

@@ -1,5 +1,7 @@
 //! Two texts compared line by line. Pure.
 
+use std::borrow::Cow;
+
 use similar::{ChangeTag, TextDiff};
 
 /// Lines around a change that are shown.
@@ -31,7 +33,9 @@ pub struct Line {
 
 /// Compares two texts; lines far from any change are left out.
 pub fn compare(before: &str, after: &str) -> Vec<Line> {
-    let diff = TextDiff::from_lines(before, after);
+    // A last line without its end is the same line.
+    let (old, new) = (ended(before), ended(after));
+    let diff = TextDiff::from_lines(old.as_ref(), new.as_ref());
     let mut lines = Vec::new();
     let mut shown_to = 0;
     for group in diff.grouped_ops(AROUND) {
@@ -62,6 +66,14 @@ pub fn compare(before: &str, after: &str) -> Vec<Line> {
     lines
 }
 
+fn ended(text: &str) -> Cow<'_, str> {
+    if text.is_empty() || text.ends_with('\n') {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("{text}\n"))
+    }
+}
+
 fn left_out(count: usize) -> Line {
     Line {
         kind: Kind::LeftOut,
@@ -73,6 +85,18 @@ fn left_out(count: usize) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_follows_a_last_line_without_its_end_leaves_that_one_alone() {
+        assert_eq!(
+            show("allow a", "allow a\nallow b"),
+            [" 1 allow a", "+2 allow b"]
+        );
+        assert_eq!(
+            show("allow a\nallow b", "allow a"),
+            [" 1 allow a", "-2 allow b"]
+        );
+    }
 
     fn show(before: &str, after: &str) -> Vec<String> {
         compare(before, after)

@@ -9,7 +9,7 @@ test('a colleague with the role user looks and does not touch', async ({ page, g
   await alive(page);
   await page.getByLabel('E-mail address').fill('eve@example.test');
   await page.getByLabel('Role', { exact: true }).selectOption('user');
-  await page.getByRole('button', { name: 'Make a link' }).click();
+  await page.getByRole('button', { name: 'Create invitation' }).click();
   const link = await page.getByText(/\/invite\//).first().textContent();
   await accessible(page);
 

@@ -55,7 +55,7 @@ test('members, history and signing out', async ({ browser, groundwork }) => {
 
   await page.goto(`${groundwork.url}/members`);
   await page.getByLabel('E-mail address').fill('noscript@example.test');
-  await page.getByRole('button', { name: 'Make a link' }).click();
+  await page.getByRole('button', { name: 'Create invitation' }).click();
   await expect(page.getByText(/^\/invite\/\S+$/)).toBeVisible();
   await expect(page.getByRole('row', { name: /noscript@example\.test/ })).toBeVisible();
   await page.reload();

@@ -218,7 +218,7 @@ pub async fn create_environment(
     );
     let created = keep_on_refusal(&app, NEW_DRAFT, (&draft, None), created).await?;
     let saved = test_if_asked(&app, created.value.environment_id, &then, &key).await;
-    door::redirect(&saved_path(&saved));
+    door::redirect(&saved_path(&saved, &then));
     Ok(saved)
 }
 
@@ -243,7 +243,7 @@ pub async fn save_environment(
     keep_on_refusal(&app, &name, kept, door::answer(&app.ctx, saved)).await?;
     let saved = test_if_asked(&app, environment_id, &then, &key).await;
     if door::is_plain_form_post() {
-        door::redirect(&saved_path(&saved));
+        door::redirect(&saved_path(&saved, &then));
     }
     Ok(saved)
 }
@@ -343,10 +343,12 @@ async fn test_if_asked(
 }
 
 #[cfg(feature = "ssr")]
-fn saved_path(saved: &Saved) -> String {
+fn saved_path(saved: &Saved, then: &str) -> String {
     let path = crate::links::environment(saved.environment_id);
     match &saved.not_tested {
         Some(error) => format!("{path}?not_tested={}", error.code()),
+        // Where the run that was asked for is seen.
+        None if then == "test" => format!("{path}#setup-test"),
         None => path,
     }
 }

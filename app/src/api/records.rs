@@ -48,20 +48,26 @@ pub async fn load_run_timings(
     door::answer(&app.ctx, timings)
 }
 
-/// Allows a host with one more rule of the environment's policy, and starts a setup test if `then_test`. Allowing what is
-/// allowed already changes nothing.
+/// Allows a host with one more rule of the environment's policy, with `group` also the others of its group, and starts a
+/// setup test if `then_test`. Allowing what is allowed already changes nothing.
 #[server(name = AllowHost, prefix = "/fn", endpoint = "allow-host")]
 pub async fn allow_host(
     environment_id: EnvironmentId,
     host: String,
     then_test: bool,
+    #[server(default)] group: bool,
 ) -> Result<Allowed, AppError> {
     use super::door;
     let app = door::member()?;
-    let saved = app
-        .control
-        .allow_host(&app.ctx, environment_id, &host)
-        .await;
+    let saved = if group {
+        app.control
+            .allow_host_group(&app.ctx, environment_id, &host)
+            .await
+    } else {
+        app.control
+            .allow_host(&app.ctx, environment_id, &host)
+            .await
+    };
     door::answer(&app.ctx, saved)?;
     let mut allowed = Allowed {
         host,

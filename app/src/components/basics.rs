@@ -70,6 +70,9 @@ pub fn Submit(
     /// Name and value that this button adds to the form.
     #[prop(optional)]
     sends: Option<(&'static str, &'static str)>,
+    /// More about what it does, shown on hover.
+    #[prop(optional, into)]
+    title: String,
 ) -> impl IntoView {
     view! {
         <button
@@ -78,7 +81,11 @@ pub fn Submit(
             name=sends.map(|(name, _)| name)
             value=sends.map(|(_, value)| value)
             disabled=move || busy.get() || !refused.get().is_empty()
-            title=move || Some(refused.get()).filter(|why| !why.is_empty())
+            title=move || {
+                let why = refused.get();
+                let text = if why.is_empty() { title.clone() } else { why.to_owned() };
+                (!text.is_empty()).then_some(text)
+            }
             aria-busy=move || busy.get().to_string()
         >
             {move || {

@@ -35,8 +35,8 @@ pub fn PageHead(
                     .map(|(path, name)| {
                         view! {
                             <nav class="crumbs" aria-label="Breadcrumb">
-                                <a href=path>{name}</a>
                                 <Draw icon=Icon::ChevronRight />
+                                <a href=path>{name}</a>
                             </nav>
                         }
                     })} <h1 class="page-title">{move || title.get()}</h1>

@@ -20,6 +20,7 @@ mod dotenv;
 mod merge;
 mod mounts;
 mod rules;
+mod summary;
 #[cfg(test)]
 mod tests;
 

@@ -43,6 +43,7 @@ fn run(version: i64, status: Status, lines: u64) -> RunView {
         hint_code: None,
         hint: None,
         hint_host: None,
+        hint_group: None,
         raise: None,
         stderr_tail: None,
         failure_code: None,

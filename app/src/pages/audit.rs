@@ -239,7 +239,7 @@ fn audit_row(item: AuditItem) -> impl IntoView {
     let about = (!item.subject.is_empty()).then(|| {
         view! {
             <CopyId short=shown(&short) whole=item.subject.clone() />
-            <span class="flex gap-2 text-xs">
+            <span class="flex gap-2 text-xs whitespace-nowrap">
                 {environment.map(|path| view! { <a class="link inline-flex items-center min-h-6" href=path>"Open"</a> })}
                 <a class="link inline-flex items-center min-h-6" href=by("subject", &item.subject)>
                     "All about it"

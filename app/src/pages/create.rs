@@ -2,6 +2,7 @@
 
 use leptos::prelude::*;
 use leptos_router::hooks::use_query_map;
+use wasm_bindgen::JsCast as _;
 use wire::error::Code;
 
 use crate::{
@@ -35,11 +36,13 @@ pub fn NewEnvironmentPage() -> impl IntoView {
     );
     // Here, so that a refusal outlives a change of the starting point.
     let action = ServerAction::<CreateEnvironment>::new();
+    // So do the name and the description: no starting point has any.
+    let kept = RwSignal::new((String::new(), String::new()));
     view! {
         <Transition fallback=Loading>
             {move || Suspend::new(async move {
                 match page.await {
-                    Ok(page) if page.page.may.change => view! { <Create page action /> }.into_any(),
+                    Ok(page) if page.page.may.change => view! { <Create page action kept /> }.into_any(),
                     Ok(_) => {
                         let error = AppError::new(
                             Code::Forbidden,
@@ -55,12 +58,39 @@ pub fn NewEnvironmentPage() -> impl IntoView {
 }
 
 #[component]
-fn Create(page: CreatePage, action: ServerAction<CreateEnvironment>) -> impl IntoView {
+fn Create(
+    page: CreatePage,
+    action: ServerAction<CreateEnvironment>,
+    kept: RwSignal<(String, String)>,
+) -> impl IntoView {
     let inputs = Inputs::new(&page.draft);
     let errors = Errors::of(move || action.value().get());
     provide_context(errors);
     focus_on_refusal(errors);
+    for (input, text) in [inputs.name, inputs.description]
+        .into_iter()
+        .zip(<[String; 2]>::from(kept.get_untracked()))
+    {
+        if input.with_untracked(String::is_empty) && !text.is_empty() {
+            input.set(text);
+        }
+    }
+    Effect::new(move |_| kept.set((inputs.name.get(), inputs.description.get())));
     warn_before_leaving(inputs, RwSignal::new(page.draft.clone()), action.pending());
+    if page.template.is_some() {
+        // The next step.
+        Effect::new(move |_| {
+            request_animation_frame(|| {
+                if let Some(name) = document().get_element_by_id("name")
+                    && let Some(name) = name.dyn_ref::<web_sys::HtmlElement>()
+                {
+                    // What cannot take the focus leaves it where it is.
+                    let _ = name.focus();
+                }
+            });
+        });
+    }
+    let sets = page.draft.beside_blank();
     let templates = page.page.templates;
     let note = match (&page.copied_from, &page.template) {
         (Some(name), _) if page.secrets_left_out.is_empty() => Some(format!(
@@ -77,13 +107,14 @@ fn Create(page: CreatePage, action: ServerAction<CreateEnvironment>) -> impl Int
             .find(|template| template.id == *id)
             .map(|template| {
                 format!(
-                    "Filled from {}. Review the settings, and change what you need.",
+                    "Filled from {}: {sets}. Change what you need.",
                     template.name
                 )
             }),
         _ => None,
     };
     let chosen = page.template;
+    let is_filled = note.is_some();
     let has_script = Signal::derive(move || inputs.script.with(|script| !script.trim().is_empty()));
     view! {
         <div class="page page-narrow">
@@ -102,7 +133,17 @@ fn Create(page: CreatePage, action: ServerAction<CreateEnvironment>) -> impl Int
                 <div class="cards">
                     <TemplateCards templates chosen />
                 </div>
-                {note.map(|note| view! { <p class="text-sm text-ink-2" role="status">{note}</p> })}
+                <div class="flex flex-wrap items-baseline gap-x-3 text-sm">
+                    {note.map(|note| view! { <p class="text-ink-2" role="status">{note}</p> })}
+                    {is_filled
+                        .then(|| {
+                            view! {
+                                <a class="link" href=links::NEW_ENVIRONMENT>
+                                    "Start from nothing"
+                                </a>
+                            }
+                        })}
+                </div>
             </section>
                     }
                 })}

@@ -11,7 +11,6 @@ use crate::{
         environments::{EditPage, SaveEnvironment, load_environment},
         history::{PutBack, merge_environment},
         page_data,
-        sessions::StartSession,
     },
     components::{
         Alert, CopyId, Draw, Errors, Failure, Icon, Loading, PageHead, Secrets, SetupBadgeView,
@@ -28,8 +27,8 @@ use crate::{
         form::Fields,
         inputs::Inputs,
         merging::MergePanel,
-        sessions::NotStarted,
         setup_panel::{PanelData, SetupPanel},
+        start_session::{StartForm, StartHere},
     },
     text::shown,
 };
@@ -85,6 +84,15 @@ fn Edit(page: EditPage) -> impl IntoView {
     let inputs = Inputs::new(&page.draft);
     let panel = RwSignal::new(panel_data(&page));
     let facts = RwSignal::new(page.page.clone());
+    let here = StartHere {
+        environment: id,
+        key: StoredValue::new(format!("{}-session", page.key)),
+        possible: Memo::new(move |_| {
+            facts.with(|facts| facts.may.use_sessions && facts.session_refusal.is_empty())
+        })
+        .into(),
+    };
+    provide_context(here);
     let merge = RwSignal::new(page.merge.clone());
     let came_merged = page.merge.is_some();
     let revision = RwSignal::new(page.page.revision);
@@ -260,7 +268,7 @@ fn Edit(page: EditPage) -> impl IntoView {
                 </div>
                 <div class="split-side">
                     <SetupPanel data=panel reload />
-                    <Sessions facts panel />
+                    <Sessions facts here />
                     <Facts facts />
                 </div>
             </div>
@@ -271,11 +279,8 @@ fn Edit(page: EditPage) -> impl IntoView {
 
 /// The way to a session, or why there is none.
 #[component]
-fn Sessions(facts: RwSignal<EnvironmentFacts>, panel: RwSignal<PanelData>) -> impl IntoView {
-    let start = ServerAction::<StartSession>::new();
-    let refused = Signal::derive(move || start.value().get().and_then(Result::err));
+fn Sessions(facts: RwSignal<EnvironmentFacts>, here: StartHere) -> impl IntoView {
     let may = facts.with_untracked(|facts| facts.may.use_sessions);
-    let id = facts.with_untracked(|facts| facts.environment.environment_id);
     let refusal = Memo::new(move |_| facts.with(|facts| facts.session_refusal.clone()));
     view! {
         <section class="card card-body flex flex-col gap-3" aria-label="Sessions">
@@ -285,7 +290,6 @@ fn Sessions(facts: RwSignal<EnvironmentFacts>, panel: RwSignal<PanelData>) -> im
                     "All sessions"
                 </a>
             </div>
-            {move || refused.get().map(|error| view! { <NotStarted error environment=None /> })}
             {move || {
                 let reason = refusal.get();
                 if !may {
@@ -297,15 +301,7 @@ fn Sessions(facts: RwSignal<EnvironmentFacts>, panel: RwSignal<PanelData>) -> im
                 if !reason.is_empty() {
                     return view! { <p class="text-sm text-ink-2">"No session can start. " {reason}</p> }.into_any();
                 }
-                let key = panel.with_untracked(|panel| format!("{}-session", panel.key));
-                view! {
-                    <ActionForm action=start>
-                        <input type="hidden" name="environment_id" value=id.to_string() />
-                        <input type="hidden" name="key" value=key />
-                        <Submit label="Start session" icon=Icon::Play busy=start.pending() />
-                    </ActionForm>
-                }
-                    .into_any()
+                view! { <StartForm here /> }.into_any()
             }}
         </section>
     }

@@ -12,7 +12,7 @@ use crate::{
     api::{AppError, environments::check_environment, history::PutBack},
     components::{Alert, Difference, Errors, Icon, Submit, Tone, focus_first_error},
     draft::Draft,
-    format,
+    format, links,
     live::now::Ago,
     pages::inputs::Inputs,
     text::shown,
@@ -91,6 +91,29 @@ pub fn focus_on_refusal(errors: Errors) {
     });
 }
 
+/// What to ask before the link is followed, if anything would be lost. A starting point on the create page replaces what it
+/// sets; the name and the description stay.
+fn question(href: &str, inputs: Inputs, saved: RwSignal<Draft>) -> Option<&'static str> {
+    let at = window().location().pathname().unwrap_or_default();
+    let is_start =
+        at == links::NEW_ENVIRONMENT && href.split('?').next() == Some(links::NEW_ENVIRONMENT);
+    let draft = untrack(|| inputs.draft());
+    saved.with_untracked(|saved| {
+        if is_start {
+            let changed = Draft {
+                name: saved.name.clone(),
+                description: saved.description.clone(),
+                ..draft
+            };
+            (changed != *saved).then_some(
+                "Replace what you changed with this starting point? The name and the description stay.",
+            )
+        } else {
+            (draft != *saved).then_some("Leave without saving your changes?")
+        }
+    })
+}
+
 /// Asks before changes that were not saved are left behind.
 pub fn warn_before_leaving(inputs: Inputs, saved: RwSignal<Draft>, sending: Memo<bool>) {
     let is_dirty = Memo::new(move |_| saved.with(|saved| inputs.draft() != *saved));
@@ -103,16 +126,15 @@ pub fn warn_before_leaving(inputs: Inputs, saved: RwSignal<Draft>, sending: Memo
         // In the capture phase, before the router takes the link.
         let closure = wasm_bindgen::closure::Closure::<dyn Fn(web_sys::MouseEvent)>::new(
             move |event: web_sys::MouseEvent| {
-                let leaves = event
+                let lost = event
                     .target()
                     .and_then(|target| target.dyn_into::<web_sys::Element>().ok())
                     .and_then(|element| element.closest("a[href]").ok().flatten())
                     .and_then(|link| link.get_attribute("href"))
-                    .is_some_and(|href| !href.starts_with('#') && !href.is_empty());
-                if leaves && is_dirty.get_untracked() {
-                    let stays = !window()
-                        .confirm_with_message("Leave without saving your changes?")
-                        .unwrap_or(true);
+                    .filter(|href| !href.starts_with('#') && !href.is_empty())
+                    .and_then(|href| question(&href, inputs, saved));
+                if let Some(lost) = lost {
+                    let stays = !window().confirm_with_message(lost).unwrap_or(true);
                     if stays {
                         event.prevent_default();
                         event.stop_propagation();

@@ -177,7 +177,7 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
                     }
                 >
                     <div class="table-wrap">
-                        <table class="table table-stack">
+                        <table class="table table-stack table-fixed table-environments">
                             <thead>
                                 <tr>
                                     <Heading label="Name" by=SortBy::Name sort text />

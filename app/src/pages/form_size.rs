@@ -12,6 +12,22 @@ use crate::{
     units,
 };
 
+fn default_cpus() -> String {
+    units::milli_as_cpus(limits::CPU_MILLI_DEFAULT)
+}
+
+fn default_gib() -> String {
+    units::mib_as_gib(limits::MEMORY_MIB_DEFAULT)
+}
+
+/// What an input stands for: empty is the default.
+fn effective(input: &str, default: &str) -> String {
+    match input.trim() {
+        "" => default.to_owned(),
+        text => text.to_owned(),
+    }
+}
+
 /// *Compute*.
 #[component]
 pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
@@ -28,17 +44,10 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
         if is_gpu.get() {
             return format!("{} · 8 vCPU · 32 GiB", inputs.accelerator.get());
         }
-        let or = |text: String, default: &str| {
-            if text.trim().is_empty() {
-                default.to_owned()
-            } else {
-                text
-            }
-        };
         format!(
             "{} vCPU · {} GiB",
-            or(cpu.get(), "2"),
-            or(memory.get(), "4")
+            effective(&cpu.get(), &default_cpus()),
+            effective(&memory.get(), &default_gib())
         )
     });
     let largest = catalog
@@ -98,7 +107,9 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                                     let gib = units::mib_as_gib(preset.memory_mib);
                                     let (wanted_cpus, wanted_gib) = (cpus.clone(), gib.clone());
                                     let is_on = move || {
-                                        (cpu.with(|now| *now == wanted_cpus) && memory.with(|now| *now == wanted_gib)).to_string()
+                                        let has_cpus = cpu.with(|now| effective(now, &default_cpus()) == wanted_cpus);
+                                        let has_gib = memory.with(|now| effective(now, &default_gib()) == wanted_gib);
+                                        (has_cpus && has_gib).to_string()
                                     };
                                     view! {
                                         <button
@@ -133,7 +144,7 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                         value=cpu
                         path="resources.cpu_milli"
                         inputmode="decimal"
-                        placeholder="2"
+                        placeholder=default_cpus()
                         readonly=readonly
                     />
                     <TextField
@@ -143,7 +154,7 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                         value=memory
                         path="resources.memory_mib"
                         inputmode="decimal"
-                        placeholder="4"
+                        placeholder=default_gib()
                         readonly=readonly
                     />
                 </div>

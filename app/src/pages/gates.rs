@@ -1,5 +1,6 @@
 //! Pages before signing in: first start, sign-in, invitation.
 
+use domain::roles::Role;
 use leptos::prelude::*;
 use leptos_router::hooks::{use_params_map, use_query_map};
 
@@ -61,7 +62,7 @@ pub fn SetUpPage() -> impl IntoView {
     provide_context(errors);
     let token = RwSignal::new(query.read_untracked().get("token").unwrap_or_default());
     view! {
-        <Gate title="Set up Groundwork" sub="Make your organization and its first admin. This page works once.">
+        <Gate title="Set up Groundwork" sub="Create your organization and its first admin. This page works once.">
             <Suspense fallback=|| ()>
                 {move || Suspend::new(async move {
                     here.await.err().map(|error| view! { <Alert tone=Tone::Bad>{error.to_string()}</Alert> })
@@ -85,6 +86,7 @@ pub fn SetUpPage() -> impl IntoView {
                         label="Organization name"
                         path="organization_name"
                         autocomplete="organization"
+                        autofocus=true
                         required=true
                         maxlength=100
                     />
@@ -212,7 +214,7 @@ pub fn InvitePage() -> impl IntoView {
                         view! {
                             <Gate
                                 title=format!("Join {}", invitation.organization_name)
-                                sub=format!("You were invited with the role {}.", invitation.role)
+                                sub=format!("You were invited with the role {}. {}", invitation.role, what_it_may(invitation.role))
                             >
                                 <ActionForm action>
                                     <div class="card card-body flex flex-col gap-4">
@@ -232,6 +234,7 @@ pub fn InvitePage() -> impl IntoView {
                                             label="Your name"
                                             path="display_name"
                                             autocomplete="name"
+                                            autofocus=true
                                             optional=true
                                             maxlength=100
                                         />
@@ -248,4 +251,13 @@ pub fn InvitePage() -> impl IntoView {
         </Suspense>
     }
     .into_any()
+}
+
+/// What a role may do, said to the one who gets it.
+const fn what_it_may(role: Role) -> &'static str {
+    match role {
+        Role::Admin => "You may change everything, members too.",
+        Role::Developer => "You may create, change and test environments, and work in sessions.",
+        Role::User => "You may look at environments, runs and their logs, and change nothing.",
+    }
 }

@@ -28,6 +28,13 @@ pub fn MembersPage() -> impl IntoView {
     let withdraw = ServerAction::<WithdrawInvitation>::new();
     let change = ServerAction::<ChangeRole>::new();
     let remove = ServerAction::<RemoveMember>::new();
+    // Whom the link is for: the list is made anew once there is one.
+    let whom = RwSignal::new(String::new());
+    Effect::new(move |_| {
+        if let Some(asked) = invite.input().get() {
+            whom.set(asked.email);
+        }
+    });
     let members = page_data(
         move || {
             (
@@ -44,7 +51,7 @@ pub fn MembersPage() -> impl IntoView {
             {move || Suspend::new(async move {
                 match members.await {
                     Err(error) => view! { <Failure error /> }.into_any(),
-                    Ok(page) => view! { <Listed page invite withdraw change remove /> }.into_any(),
+                    Ok(page) => view! { <Listed page invite whom withdraw change remove /> }.into_any(),
                 }
             })}
         </Transition>
@@ -55,6 +62,7 @@ pub fn MembersPage() -> impl IntoView {
 fn Listed(
     page: MembersData,
     invite: ServerAction<Invite>,
+    whom: RwSignal<String>,
     withdraw: ServerAction<WithdrawInvitation>,
     change: ServerAction<ChangeRole>,
     remove: ServerAction<RemoveMember>,
@@ -67,7 +75,7 @@ fn Listed(
                 title="Members"
                 sub="Admins do everything, developers change and test environments, users only look."
             />
-            <InviteForm invite invited=page.invited />
+            <InviteForm invite whom invited=page.invited />
             <section class="card" aria-label="Members">
                 <div class="px-4 empty:hidden">
                     <Told value=Signal::derive(move || change.value().get()) done="The role was changed." />
@@ -129,7 +137,11 @@ fn roles() -> Vec<(String, String)> {
 }
 
 #[component]
-fn InviteForm(invite: ServerAction<Invite>, invited: Option<String>) -> impl IntoView {
+fn InviteForm(
+    invite: ServerAction<Invite>,
+    whom: RwSignal<String>,
+    invited: Option<String>,
+) -> impl IntoView {
     let errors = Errors::of(move || invite.value().get());
     provide_context(errors);
     let role = RwSignal::new(Role::Developer.to_string());
@@ -150,8 +162,9 @@ fn InviteForm(invite: ServerAction<Invite>, invited: Option<String>) -> impl Int
                         required=true
                     />
                     <Select id="invite-role" name="role" label="Role" value=role options=roles() path="role" />
-                    <Submit label="Make a link" icon=Icon::Link busy=invite.pending() />
+                    <Submit label="Create invitation" icon=Icon::Link busy=invite.pending() />
                 </div>
+                <p class="field-hint mt-2">"No e-mail is sent: you get a link, and send it yourself."</p>
             </ActionForm>
             {move || {
                 errors
@@ -172,9 +185,13 @@ fn InviteForm(invite: ServerAction<Invite>, invited: Option<String>) -> impl Int
                 path.get()
                     .map(|path| {
                         let link = whole(path);
+                        let to = match whom.get_untracked() {
+                            whom if whom.is_empty() => String::new(),
+                            whom => format!(" to {}", shown(&whom)),
+                        };
                         view! {
                             <div class="mt-3">
-                                <Alert tone=Tone::Good title="Send this link: it is not shown again, and works for seven days.">
+                                <Alert tone=Tone::Good title=format!("Send this link{to}: it is not shown again, and works for seven days.")>
                                     <div class="once mt-1.5">
                                         <code class="flex-1 break-all">{move || link.get()}</code>
                                         <Copy text=link label="Copy the link" />

@@ -28,6 +28,7 @@ mod session;
 mod session_charts;
 mod sessions;
 mod setup_panel;
+mod start_session;
 #[cfg(debug_assertions)]
 mod styleguide;
 mod table_parts;

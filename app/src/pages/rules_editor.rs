@@ -98,7 +98,11 @@ pub fn RulesEditor(
                         class="button button-ghost button-small"
                         on:click=move |_| as_text.update(|on| *on = !*on)
                     >
-                        {move || if as_text.get() { "Show as a list" } else { "Edit or paste as text" }}
+                        {move || match (as_text.get(), readonly) {
+                            (true, _) => "Show as a list",
+                            (false, true) => "Show as text",
+                            (false, false) => "Edit or paste as text",
+                        }}
                     </button>
                 </div>
                 <Tester rules />

@@ -6,13 +6,16 @@ use domain::{
     setup_run::{Phase, Status},
 };
 use leptos::prelude::*;
-use wire::console::RunView;
+use wire::console::{HintGroup, RunView};
 
 use crate::{
     api::{AppError, records::AllowHost, setup_runs::RaiseLimit},
     components::{Alert, Draw, Icon, Submit, Tone},
     format, links,
-    pages::script_editor,
+    pages::{
+        script_editor,
+        start_session::{StartForm, StartHere},
+    },
 };
 
 /// How it ended: on failure the hint, the failing line and command, the exit code and the last of stderr, in this order.
@@ -37,6 +40,16 @@ pub fn Outcome(
             None => view! {
                 <Alert tone=Tone::Good title="Setup verified.">
                     <p>{verified_text(&run)}</p>
+                    {use_context::<StartHere>()
+                        .map(|here| {
+                            view! {
+                                <Show when=move || here.possible.get()>
+                                    <div class="mt-2">
+                                        <StartForm here class="button-small button-primary" />
+                                    </div>
+                                </Show>
+                            }
+                        })}
                 </Alert>
             }
             .into_any(),
@@ -103,8 +116,9 @@ fn Failed(run: RunView, key: String, reload: Option<Callback<()>>) -> impl IntoV
                         view! {
                             <div>
                                 <p class="text-ink-2 mb-1">"The last of stderr"</p>
-                                <pre class="code-block" tabindex="0" aria-label="The last of stderr">
-                                    {crate::ansi::plain(&tail)}
+                                // Opens at its end: what went wrong is said last.
+                                <pre class="code-block code-block-end" tabindex="0" aria-label="The last of stderr">
+                                    <code>{crate::ansi::plain(&tail)}</code>
                                 </pre>
                             </div>
                         }
@@ -128,10 +142,11 @@ fn Mend(run: RunView, key: String, reload: Option<Callback<()>>) -> impl IntoVie
         .or(run.running_line)
         .filter(|line| *line > 0 && run.phase == Phase::Setup);
     let host = run.hint_host.clone().filter(|_| run.may_change);
+    let group = run.hint_group.clone();
     (raise.is_some() || line.is_some() || host.is_some()).then(|| {
         view! {
             <div class="flex flex-wrap items-center gap-2">
-                {host.map(|host| view! { <AllowForm environment host reload /> })}
+                {host.map(|host| view! { <AllowForm environment host group reload /> })}
                 {raise
                     .map(|raise| {
                         view! { <RaiseForm environment id raise timeout=run.timeout_seconds key reload /> }
@@ -164,6 +179,7 @@ fn Mend(run: RunView, key: String, reload: Option<Callback<()>>) -> impl IntoVie
 fn AllowForm(
     environment: domain::ids::EnvironmentId,
     host: String,
+    group: Option<HintGroup>,
     reload: Option<Callback<()>>,
 ) -> impl IntoView {
     let action = ServerAction::<AllowHost>::new();
@@ -181,12 +197,27 @@ fn AllowForm(
             <input type="hidden" name="environment_id" value=environment.to_string() />
             <input type="hidden" name="host" value=host.clone() />
             <input type="hidden" name="then_test" value="true" />
-            <Submit
-                label=format!("Allow {host} and test again")
-                icon=Icon::Globe
-                class="button-small button-primary"
-                busy=action.pending()
-            />
+            <span class="flex flex-wrap items-center gap-2">
+                <Submit
+                    label=format!("Allow {host} and test again")
+                    icon=Icon::Globe
+                    class="button-small button-primary"
+                    busy=action.pending()
+                />
+                // A tool that needs one of them needs the others next.
+                {group
+                    .map(|group| {
+                        view! {
+                            <Submit
+                                label=format!("Allow all {} {} hosts", group.hosts.len(), group.name)
+                                title=group.hosts.join("\n")
+                                class="button-small"
+                                sends=("group", "true")
+                                busy=action.pending()
+                            />
+                        }
+                    })}
+            </span>
         </ActionForm>
         {move || refused.get().map(refusal)}
     }

@@ -4,7 +4,7 @@ use domain::{
     setup_run::{LogLine, Phase, Status},
     timestamp::Timestamp,
 };
-use leptos::prelude::*;
+use leptos::{html, prelude::*};
 use wire::console::{PhaseStep, RunView, StepState};
 
 use super::{
@@ -21,6 +21,7 @@ use crate::{
         viewer::Viewer,
     },
     text::shown,
+    view::bring_into_view,
 };
 
 /// One run with its log, live.
@@ -70,6 +71,19 @@ pub fn Run(
     let key = StoredValue::new(key);
     // Made once: its forms keep what they were told while the run goes on being told of.
     let ended = Memo::new(move |_| view.with(|run| run.finished));
+    let outcome: NodeRef<html::Div> = NodeRef::new();
+    Effect::new(move |before: Option<bool>| {
+        let now = ended.get();
+        if before == Some(false) && now {
+            // After it is in the page.
+            request_animation_frame(move || {
+                if let Some(outcome) = outcome.get_untracked() {
+                    bring_into_view(&outcome);
+                }
+            });
+        }
+        now
+    });
     let allowed = Callback::new(move |()| {
         if let Some(reload) = reload {
             reload.run(());
@@ -80,13 +94,15 @@ pub fn Run(
             <Head view />
             <Stepper view />
             <Progress viewer />
-            {move || {
-                ended
-                    .get()
-                    .then(|| {
-                        view! { <Outcome run=view.get_untracked() key=key.get_value() reload /> }
-                    })
-            }}
+            <div node_ref=outcome class="run-outcome empty:hidden">
+                {move || {
+                    ended
+                        .get()
+                        .then(|| {
+                            view! { <Outcome run=view.get_untracked() key=key.get_value() reload /> }
+                        })
+                }}
+            </div>
             <div class="run-grid">
                 <div class="run-log">
                     <Log viewer part from tall />

@@ -113,7 +113,8 @@ pub fn ScriptEditor(
                 </textarea>
             </div>
             <div class="editor-foot">
-                <span>{move || format::count(lines.get() as u64, "line", "lines")}</span>
+                // As the log counts them: the empty line behind the last line end is none.
+                <span>{move || format::count(script.with(|script| script.lines().count()) as u64, "line", "lines")}</span>
                 <span class:text-bad=move || { bytes.get() > limits::SCRIPT_MAX_BYTES }>
                     {move || {
                         format!("{} of {} bytes", format::grouped(bytes.get() as u64), format::grouped(limits::SCRIPT_MAX_BYTES as u64))
@@ -129,7 +130,7 @@ pub fn ScriptEditor(
                         .map(|warning| {
                             let line = warning.line;
                             view! {
-                                <li class="flex gap-2">
+                                <li class="flex items-baseline gap-2">
                                     <button
                                         type="button"
                                         class="mono text-warn hover:underline shrink-0"

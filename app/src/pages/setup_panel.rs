@@ -1,10 +1,10 @@
 //! The *Setup test* panel: one run and its log, the runs before it, and the buttons that start and stop one.
 
 use domain::{
-    ids::EnvironmentId,
+    ids::{EnvironmentId, SetupRunId},
     setup_run::{LogLine, Status},
 };
-use leptos::prelude::*;
+use leptos::{html, prelude::*};
 use wire::console::{RunItem, RunView};
 
 use super::run_view::Run;
@@ -14,6 +14,7 @@ use crate::{
     format, links,
     live::now::Ago,
     text::shown,
+    view::bring_into_view,
 };
 
 /// What the panel shows.
@@ -52,12 +53,22 @@ pub fn SetupPanel(
     let refused = Signal::derive(move || test.value().get().and_then(Result::err));
     let run_id =
         Memo::new(move |_| data.with(|data| data.run.as_ref().map(|run| run.setup_run_id)));
+    let panel: NodeRef<html::Section> = NodeRef::new();
+    Effect::new(move |before: Option<Option<SetupRunId>>| {
+        let now = run_id.get();
+        if before.is_some_and(|before| before != now)
+            && let Some(panel) = panel.get_untracked()
+        {
+            bring_into_view(&panel);
+        }
+        now
+    });
     let in_flight =
         Memo::new(move |_| data.with(|data| data.run.as_ref().is_some_and(|run| !run.finished)));
     let previous = Signal::derive(move || data.with(previous_ms));
     let offers_test = move || data.with(|data| data.may_test && data.testable) && !in_flight.get();
     view! {
-        <section class="card" aria-labelledby="setup-test-title">
+        <section class="card" id="setup-test" node_ref=panel aria-labelledby="setup-test-title">
             <div class="card-head">
                 <h2 id="setup-test-title" class="card-title">
                     "Setup test"
@@ -66,7 +77,13 @@ pub fn SetupPanel(
                     <ActionForm action=test>
                         <input type="hidden" name="environment_id" value=data.with_untracked(|data| data.environment_id.to_string()) />
                         <input type="hidden" name="key" value=move || data.with(|data| data.key.clone()) />
-                        <Submit label="Test setup" icon=Icon::FlaskConical busy=test.pending() />
+                        // The next step, where nothing was tested yet.
+                        <Submit
+                            label="Test setup"
+                            icon=Icon::FlaskConical
+                            class=if run_id.get_untracked().is_none() { "button-primary" } else { "" }
+                            busy=test.pending()
+                        />
                     </ActionForm>
                 </Show>
             </div>

@@ -331,6 +331,7 @@ impl Control {
             hint_code: record.hint_code,
             hint: record.hint.clone(),
             hint_host: record.hint_host.clone(),
+            hint_group: self.hint_group(row),
             raise: self.raise_of(row),
             stderr_tail: record.stderr_tail.clone().filter(|text| !text.is_empty()),
             failure_code: record.failure_code,

@@ -11,7 +11,7 @@ use domain::{
 };
 use serde_json::json;
 use wire::{
-    console::{RunHost, RunHosts},
+    console::{HintGroup, RunHost, RunHosts},
     managed_agents::Environment,
     run_records::{EgressHost, LineTiming, PreviousRun, RunEgress, RunTimings},
 };
@@ -125,7 +125,7 @@ impl Control {
                     may_allow: may_change
                         && denied
                         && self
-                            .one_more_rule(&env, &asked.host)
+                            .more_rules(&env, &[&asked.host])
                             .is_ok_and(|p| p.is_some()),
                     allowed_since: denied && allowed_now,
                     asked,
@@ -215,6 +215,20 @@ impl Control {
         Ok(None)
     }
 
+    /// The group to allow at once with the host that a run was refused, where it holds more that is blocked.
+    pub(crate) fn hint_group(&self, run: &SetupRunRow) -> Option<HintGroup> {
+        let refused = run.record.hint_host.as_deref()?;
+        let (name, hosts) = self.0.catalog.host_groups.around(refused)?;
+        let policy = &run.definition.network_policy;
+        let more = hosts
+            .iter()
+            .any(|host| !host.eq_ignore_ascii_case(refused) && !policy.verdict(host).allowed);
+        more.then(|| HintGroup {
+            name: name.to_owned(),
+            hosts: hosts.to_vec(),
+        })
+    }
+
     /// Allows a host with one more rule, before the first rule that would deny it, else at the end. Changes nothing where it
     /// is allowed already; an edit by somebody else meanwhile is kept, and the rule goes into the policy that they saved.
     ///
@@ -226,11 +240,40 @@ impl Control {
         environment: EnvironmentId,
         host: &str,
     ) -> Result<Environment> {
+        self.allow_hosts(ctx, environment, &[host]).await
+    }
+
+    /// As [`Self::allow_host`], with the other hosts of the group that names it (as `RunView::hint_group` offers it); the
+    /// host alone where there is none.
+    ///
+    /// # Errors
+    /// As [`Self::allow_host`].
+    pub async fn allow_host_group(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        host: &str,
+    ) -> Result<Environment> {
+        match self.0.catalog.host_groups.around(host) {
+            Some((_, hosts)) => {
+                let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+                self.allow_hosts(ctx, environment, &hosts).await
+            }
+            None => self.allow_host(ctx, environment, host).await,
+        }
+    }
+
+    async fn allow_hosts(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        hosts: &[&str],
+    ) -> Result<Environment> {
         for _ in 0..RACES_MAX {
             let saved = self
                 .load_environment(ctx, environment, Action::ChangeEnvironments)
                 .await?;
-            let Some(definition) = self.one_more_rule(&saved, host)? else {
+            let Some(definition) = self.more_rules(&saved, hosts)? else {
                 return Ok(crate::view::environment(&saved));
             };
             let (written, answer) = self
@@ -249,14 +292,18 @@ impl Control {
         Err(Error::revision_conflict(Vec::new()))
     }
 
-    /// The definition with the host allowed, as an update through the API would make it; `None`: it is allowed already.
-    fn one_more_rule(&self, saved: &EnvironmentRow, host: &str) -> Result<Option<Definition>> {
+    /// The definition with the hosts allowed, as an update through the API would make it; `None`: they are allowed already.
+    fn more_rules(&self, saved: &EnvironmentRow, hosts: &[&str]) -> Result<Option<Definition>> {
         let definition = &saved.definition;
-        let policy = definition
-            .network_policy
-            .allowing(host)
-            .map_err(|bad| Error::invalid_field("host", bad.to_string()))?;
-        let Some(policy) = policy else {
+        let mut allowing = None;
+        for host in hosts {
+            let policy = allowing.as_ref().unwrap_or(&definition.network_policy);
+            let more = policy
+                .allowing(host)
+                .map_err(|bad| Error::invalid_field("host", bad.to_string()))?;
+            allowing = more.or(allowing);
+        }
+        let Some(policy) = allowing else {
             return Ok(None);
         };
         let body = json!({

@@ -26,6 +26,21 @@ impl HostGroups {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
+    /// The smallest group that names this host beside others, with its name: a tool that was refused one of them asks for
+    /// the next one as soon as this one is allowed. Groups with a `*` are not offered in this way, being wider than what was
+    /// asked for.
+    pub fn around(&self, host: &str) -> Option<(&str, &[String])> {
+        self.0
+            .iter()
+            .filter(|(_, hosts)| {
+                hosts.len() > 1
+                    && hosts.iter().any(|other| other.eq_ignore_ascii_case(host))
+                    && hosts.iter().all(|other| !other.contains('*'))
+            })
+            .min_by_key(|(_, hosts)| hosts.len())
+            .map(|(name, hosts)| (name.as_str(), hosts.as_slice()))
+    }
+
     /// What is wrong with the groups of a configuration.
     ///
     /// # Errors
@@ -54,5 +69,46 @@ impl HostGroups {
                 })
                 .collect(),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_offered_with_the_smallest_group_that_names_it() {
+        let groups: HostGroups = serde_json::from_str(
+            r#"{
+                "alone": ["one.example"],
+                "big": ["a.example", "b.example", "c.example"],
+                "small": ["a.example", "B.example"],
+                "wide": ["d.example", "*.d.example"]
+            }"#,
+        )
+        .unwrap();
+        for (host, name) in [
+            ("a.example", Some("small")),
+            ("b.example", Some("small")),
+            ("C.EXAMPLE", Some("big")),
+            ("one.example", None),
+            ("d.example", None),
+            ("x.d.example", None),
+            ("other.example", None),
+        ] {
+            assert_eq!(groups.around(host).map(|(name, _)| name), name, "{host}");
+        }
+    }
+
+    #[test]
+    fn package_clients_are_allowed_in_one_step() {
+        let groups = HostGroups::built_in();
+        for name in ["crates", "debian", "github", "pypi"] {
+            for host in groups.hosts(name) {
+                let around = groups.around(host).map(|(name, _)| name);
+                assert_eq!(around, Some(name), "{host}");
+            }
+        }
+        assert_eq!(groups.around(&groups.hosts("npm")[0]), None);
     }
 }

@@ -161,16 +161,16 @@ fn Fields() -> impl IntoView {
             </State>
         </Specimen>
         <Specimen title="TextArea">
-            <State name="default" class="flex-1">
+            <State name="default" class="flex-1 basis-48">
                 <TextArea id="sg-7" name="s" label="Description" value=text("") path="none" />
             </State>
-            <State name="code, focus" class="flex-1 show-focus">
+            <State name="code, focus" class="flex-1 basis-48 show-focus">
                 <TextArea id="sg-8" name="s" label="Variables" value=text("A=1\nB=2") path="none" code=true />
             </State>
-            <State name="only to read" class="flex-1">
+            <State name="only to read" class="flex-1 basis-48">
                 <TextArea id="sg-9" name="s" label="Description" value=text("As saved.") path="none" readonly=true />
             </State>
-            <State name="error" class="flex-1">
+            <State name="error" class="flex-1 basis-48">
                 <Provider value=refusal()>
                     <TextArea id="sg-10" name="s" label="Description" value=text("x") path="sample" />
                 </Provider>

@@ -2,6 +2,7 @@
 
 use control::Control;
 use domain::{
+    host_groups::HostGroups,
     ids::EnvironmentId,
     roles::Role,
     run_records::{AskedHost, EgressOutcome, LineTime, RunRecords},
@@ -252,6 +253,43 @@ async fn a_host_is_allowed_with_one_rule_where_it_takes_effect() {
         audit
             .iter()
             .any(|row| row.action == "environment.allow_host")
+    );
+}
+
+#[tokio::test]
+async fn a_host_is_allowed_with_its_group_in_one_edit() {
+    let app = TestApp::start().await;
+    let groups = HostGroups::built_in();
+    let [one, two] = groups.hosts("pypi") else {
+        panic!("a group of two hosts")
+    };
+    let (one, two) = (one.as_str(), two.as_str());
+    let alone = "in-no-group.example";
+    for (before, host, after) in [
+        (rules(&["a.example"]), two, rules(&["a.example", one, two])),
+        (rules(&[one]), one, rules(&[one, two])),
+        (rules(&[]), alone, rules(&[alone])),
+    ] {
+        let id = environment(&app, &before).await;
+        for _ in 0..2 {
+            app.control
+                .allow_host_group(&app.admin, id, host)
+                .await
+                .unwrap();
+            assert_eq!(policy(&app, id).await, after);
+        }
+        let history = app
+            .control
+            .environment_history(&app.admin, id)
+            .await
+            .unwrap();
+        assert_eq!(history.revisions.len(), 2, "one edit, and a repeat is none");
+    }
+    let user = app.member(Role::User, "looks@example.com").await;
+    let id = environment(&app, &rules(&[])).await;
+    assert_eq!(
+        code(app.control.allow_host_group(&user, id, one).await),
+        Code::Forbidden
     );
 }
 

@@ -54,6 +54,15 @@ pub struct RunPage {
     pub may: May,
 }
 
+/// A named set of hosts that would be allowed together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HintGroup {
+    /// Its name.
+    pub name: String,
+    /// Its hosts.
+    pub hosts: Vec<String>,
+}
+
 /// A run as the panel shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunView {
@@ -119,6 +128,8 @@ pub struct RunView {
     pub hint: Option<String>,
     /// The host to allow, with `egress_blocked` and where it is known.
     pub hint_host: Option<String>,
+    /// The host group that names this host beside others which the policy does not allow either.
+    pub hint_group: Option<HintGroup>,
     /// The limit that would mend it, with its next value.
     pub raise: Option<Raise>,
     /// Last of stderr.
