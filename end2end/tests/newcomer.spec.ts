@@ -21,7 +21,7 @@ test('from a starting point to a verified environment, and on to a session', asy
   });
   await page.setViewportSize({ width: 360, height: 740 });
   await signIn(page, groundwork.url);
-  await page.goto(`${groundwork.url}/environments`);
+  await page.goto(`${groundwork.url}/environments/new`);
   await alive(page);
   await page.getByRole('link', { name: /Node web/ }).click();
   // It says what it sets, and the next step has the focus.
@@ -40,7 +40,7 @@ test('from a starting point to a verified environment, and on to a session', asy
   expect(asked).toEqual(['Replace what you changed with this starting point? The name and the description stay.']);
   await expect(page.locator('#name')).toHaveValue('first steps');
 
-  await page.getByLabel('Setup script').fill('echo ready');
+  await page.getByLabel('Setup script').fill('sleep 4; echo ready');
   await expect(page.getByText('1 line', { exact: true })).toBeVisible();
   await page.getByRole('button', { name: 'Save and test setup' }).click();
   await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);

@@ -75,12 +75,17 @@ pub fn Run(
     Effect::new(move |before: Option<bool>| {
         let now = ended.get();
         if before == Some(false) && now {
-            // After it is in the page.
-            request_animation_frame(move || {
-                if let Some(outcome) = outcome.get_untracked() {
-                    bring_into_view(&outcome);
-                }
-            });
+            // Once it is in the page; what arrives after it (hosts, times) can move it again.
+            for delay in [0, 300, 1_000] {
+                set_timeout(
+                    move || {
+                        if let Some(Some(outcome)) = outcome.try_get_untracked() {
+                            bring_into_view(&outcome);
+                        }
+                    },
+                    std::time::Duration::from_millis(delay),
+                );
+            }
         }
         now
     });

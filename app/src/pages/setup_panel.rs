@@ -56,10 +56,20 @@ pub fn SetupPanel(
     let panel: NodeRef<html::Section> = NodeRef::new();
     Effect::new(move |before: Option<Option<SetupRunId>>| {
         let now = run_id.get();
-        if before.is_some_and(|before| before != now)
-            && let Some(panel) = panel.get_untracked()
-        {
-            bring_into_view(&panel);
+        // A run that was started here, or the one that the form before this page has asked for.
+        let is_wanted = match before {
+            Some(before) => before != now,
+            None => window()
+                .location()
+                .hash()
+                .is_ok_and(|hash| hash == "#setup-test"),
+        };
+        if is_wanted {
+            request_animation_frame(move || {
+                if let Some(Some(panel)) = panel.try_get_untracked() {
+                    bring_into_view(&panel);
+                }
+            });
         }
         now
     });
