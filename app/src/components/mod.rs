@@ -1,17 +1,20 @@
 //! The pieces that pages are made of. Their looks are in `style/components.css`.
 
 pub mod basics;
+pub mod confirm;
 pub mod dialog;
 pub mod diff;
 pub mod field;
 pub mod hosts;
 pub mod icons;
 pub mod menu;
+pub mod rows;
 pub mod secrets;
 pub mod states;
 pub mod timings;
 
 pub use basics::{Alert, Copy, CopyId, SetupBadgeView, Sign, Submit, Tone};
+pub use confirm::ConfirmDelete;
 pub use dialog::Dialog;
 pub use diff::{Changes, Difference};
 pub use field::{
@@ -20,6 +23,7 @@ pub use field::{
 pub use hosts::Hosts;
 pub use icons::{Draw, Icon};
 pub use menu::Menu;
+pub use rows::{AddRow, LineText, LinesField, RowButton, Rows};
 pub use secrets::Secrets;
 pub use states::{Failure, Gate, Loading, PageHead};
 pub use timings::Timings;

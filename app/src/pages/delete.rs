@@ -15,7 +15,7 @@ use crate::{
         page_data,
         sessions::count_sessions_of,
     },
-    components::{Alert, Failure, Loading, PageHead, Submit, Tone},
+    components::{Alert, ConfirmDelete, Failure, Loading, PageHead, Tone},
     links,
     pages::table_parts::WhatRuns,
     text::shown,
@@ -72,42 +72,23 @@ pub fn DeletePage() -> impl IntoView {
                         />
                         <ActionForm action>
                             <input type="hidden" name="environment_id" value=id.to_string() />
-                            <div class="card">
-                                <div class="card-body flex flex-col gap-3">
-                                    <p>
-                                        "Delete " <strong class="break-words">{name}</strong>
-                                        "? New sessions cannot use it any more, and there is no way back."
-                                    </p>
-                                    {(sessions > 0).then(|| view! { <WhatRuns count=sessions /> })}
-                                    {page
-                                        .active_run
-                                        .is_some()
-                                        .then(|| {
-                                            view! {
-                                                <Alert tone=Tone::Warn>
-                                                    "A setup test is running on it now. It will be cancelled."
-                                                </Alert>
-                                            }
-                                        })}
-                                    {move || {
-                                        error
-                                            .get()
-                                            .map(|error| {
-                                                view! {
-                                                    <Alert tone=Tone::Bad urgent=true>
-                                                        {error.to_string()}
-                                                    </Alert>
-                                                }
-                                            })
-                                    }}
-                                </div>
-                                <div class="card-foot">
-                                    <a class="button" href=links::environment(id)>
-                                        "Cancel"
-                                    </a>
-                                    <Submit label="Delete" class="button-danger" busy=action.pending() />
-                                </div>
-                            </div>
+                            <ConfirmDelete back=links::environment(id) error busy=action.pending()>
+                                <p>
+                                    "Delete " <strong class="break-words">{name}</strong>
+                                    "? New sessions cannot use it any more, and there is no way back."
+                                </p>
+                                {(sessions > 0).then(|| view! { <WhatRuns count=sessions /> })}
+                                {page
+                                    .active_run
+                                    .is_some()
+                                    .then(|| {
+                                        view! {
+                                            <Alert tone=Tone::Warn>
+                                                "A setup test is running on it now. It will be cancelled."
+                                            </Alert>
+                                        }
+                                    })}
+                            </ConfirmDelete>
                         </ActionForm>
                     </div>
                 }

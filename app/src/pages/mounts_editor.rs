@@ -1,11 +1,12 @@
 //! The mounts of an environment: as a list, or without scripting as text. The text is what is posted.
 
-use leptos::{html, prelude::*};
+use leptos::prelude::*;
 
 use crate::{
-    components::{Draw, Errors, FieldError, Icon, basics::alive, bind_text},
+    components::{
+        AddRow, Errors, FieldError, Icon, LineText, LinesField, RowButton, Rows, basics::alive,
+    },
     draft::{MountLine, parse_mounts, show_mounts},
-    text::raw,
 };
 
 /// The choice of a row that is a file from the web.
@@ -21,14 +22,8 @@ pub fn MountsEditor(
     /// Only to read.
     readonly: bool,
 ) -> impl IntoView {
-    let node: NodeRef<html::Textarea> = NodeRef::new();
-    bind_text(node, mounts);
     let alive = alive();
-    // A list is made anew whenever the text changes by something else than the list.
-    let written = RwSignal::new(String::new());
-    let lists = Memo::new(move |_| {
-        mounts.with(|text| (*text != written.get_untracked()).then(|| text.clone()))
-    });
+    let lines = LineText::new(mounts);
     let errors = use_context::<Errors>();
     // In the list, what concerns one mount is said there.
     let error = Signal::derive(move || {
@@ -55,35 +50,24 @@ pub fn MountsEditor(
             <p class="field-hint" id="mounts-hint">
                 {hint}
             </p>
-            <div hidden=move || alive.get()>
-                <label class="visually-hidden" for="mounts">
-                    "Mounts, one a line"
-                </label>
-                <textarea
-                    node_ref=node
-                    id="mounts"
-                    class="input input-code"
-                    name="draft[mounts]"
-                    rows="4"
-                    spellcheck="false"
-                    readonly=readonly
-                    aria-describedby="mounts-error mounts-hint"
-                    placeholder="volume:NAME /workspace/data\nhttps://example.com/model.bin /workspace/model.bin"
-                    on:input:target=move |event| mounts.set(event.target().value())
-                >
-                    {raw(&mounts.get_untracked())}
-                </textarea>
-                <p class="field-hint mt-1">
-                    "One a line: volume:NAME or an https:// address, a blank, and a path."
-                </p>
-            </div>
+            <LinesField
+                lines
+                id="mounts"
+                name="draft[mounts]"
+                label="Mounts, one a line"
+                rows=4
+                placeholder="volume:NAME /workspace/data\nhttps://example.com/model.bin /workspace/model.bin"
+                hint="One a line: volume:NAME or an https:// address, a blank, and a path."
+                described_by="mounts-error mounts-hint"
+                readonly
+                hidden=alive
+            />
             {move || {
                 alive
                     .get()
                     .then(|| {
-                        // Only to run again when the text was changed from outside.
-                        let _ = lists.get();
-                        view! { <MountList mounts written volumes readonly /> }
+                        lines.track_outside();
+                        view! { <MountList lines volumes readonly /> }
                     })
             }}
             <FieldError id="mounts-error".to_owned() message=error />
@@ -93,15 +77,27 @@ pub fn MountsEditor(
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
-    key: usize,
+struct Inputs {
     /// `volume:NAME`, or [`FILE`].
     kind: RwSignal<String>,
     address: RwSignal<String>,
     path: RwSignal<String>,
 }
 
-impl Entry {
+impl Inputs {
+    fn new(line: MountLine) -> Self {
+        let (kind, address) = if line.source.starts_with("volume:") {
+            (line.source, String::new())
+        } else {
+            (FILE.to_owned(), line.source)
+        };
+        Self {
+            kind: RwSignal::new(kind),
+            address: RwSignal::new(address),
+            path: RwSignal::new(line.path),
+        }
+    }
+
     fn line(self) -> MountLine {
         let kind = self.kind.get_untracked();
         MountLine {
@@ -116,47 +112,17 @@ impl Entry {
 }
 
 #[component]
-fn MountList(
-    mounts: RwSignal<String>,
-    written: RwSignal<String>,
-    volumes: StoredValue<Vec<String>>,
-    readonly: bool,
-) -> impl IntoView {
-    let next_key = StoredValue::new(0_usize);
-    // The list's own: a row that is made while another one answers must outlive that one.
-    let owner = StoredValue::new(Owner::current().unwrap_or_default());
-    let entry = move |line: MountLine| {
-        next_key.update_value(|key| *key += 1);
-        let (kind, address) = if line.source.starts_with("volume:") {
-            (line.source, String::new())
-        } else {
-            (FILE.to_owned(), line.source)
-        };
-        owner.with_value(|owner| {
-            owner.with(|| Entry {
-                key: next_key.get_value(),
-                kind: RwSignal::new(kind),
-                address: RwSignal::new(address),
-                path: RwSignal::new(line.path),
-            })
-        })
-    };
-    let entries = RwSignal::new(
-        mounts
-            .with_untracked(|text| parse_mounts(text))
-            .into_iter()
-            .map(entry)
-            .collect::<Vec<_>>(),
-    );
+fn MountList(lines: LineText, volumes: StoredValue<Vec<String>>, readonly: bool) -> impl IntoView {
+    let saved = lines.text.with_untracked(|text| parse_mounts(text));
+    let rows = Rows::new(saved, Inputs::new);
+    let entries = rows.entries;
     let write = move || {
-        let lines: Vec<MountLine> =
-            entries.with_untracked(|entries| entries.iter().map(|entry| entry.line()).collect());
-        let text = show_mounts(&lines);
-        written.set(text.clone());
-        mounts.set(text);
+        let mounts: Vec<MountLine> = entries
+            .with_untracked(|entries| entries.iter().map(|entry| entry.row.line()).collect());
+        lines.write(show_mounts(&mounts));
     };
     let remove = move |key: usize| {
-        entries.update(|entries| entries.retain(|other| other.key != key));
+        rows.remove(key);
         write();
     };
     let errors = use_context::<Errors>();
@@ -166,7 +132,7 @@ fn MountList(
             let at = entries.with(|entries| {
                 let mut sent = entries
                     .iter()
-                    .filter(|entry| entry.line() != MountLine::default());
+                    .filter(|entry| entry.row.line() != MountLine::default());
                 sent.position(|entry| entry.key == key)
             })?;
             let path = format!("mounts[{at}]{field}");
@@ -177,7 +143,7 @@ fn MountList(
         <ol class="flex flex-col gap-1.5" aria-label="Mounts">
             <For each=move || entries.get() key=|entry| entry.key let:entry>
                 <MountRow
-                    entry
+                    inputs=entry.row
                     volumes
                     readonly
                     source_error=refused(entry.key, ".source")
@@ -190,24 +156,22 @@ fn MountList(
         {(!readonly)
             .then(|| {
                 view! {
-                    <button
-                        type="button"
-                        class="button button-small self-start"
-                        disabled=move || entries.with(|entries| entries.len() >= domain::limits::MOUNTS_MAX)
-                        on:click=move |_| {
+                    <AddRow
+                        rows
+                        label="Add mount"
+                        most=domain::limits::MOUNTS_MAX
+                        add=move |()| {
                             let source = volumes
                                 .with_value(|volumes| volumes.first().map(|name| format!("volume:{name}")))
                                 .unwrap_or_default();
-                            let fresh = entry(MountLine {
-                                source,
-                                path: String::new(),
+                            rows.push(|| {
+                                Inputs::new(MountLine {
+                                    source,
+                                    path: String::new(),
+                                })
                             });
-                            entries.update(|entries| entries.push(fresh));
                         }
-                    >
-                        <Draw icon=Icon::Plus />
-                        "Add mount"
-                    </button>
+                    />
                 }
             })}
     }
@@ -216,7 +180,7 @@ fn MountList(
 
 #[component]
 fn MountRow(
-    entry: Entry,
+    inputs: Inputs,
     volumes: StoredValue<Vec<String>>,
     readonly: bool,
     source_error: Signal<Option<String>>,
@@ -224,7 +188,7 @@ fn MountRow(
     changed: Callback<()>,
     removed: Callback<()>,
 ) -> impl IntoView {
-    let saved = entry.kind.get_untracked();
+    let saved = inputs.kind.get_untracked();
     let mut choices: Vec<(String, String)> = volumes.with_value(|volumes| {
         volumes
             .iter()
@@ -237,7 +201,7 @@ fn MountRow(
         choices.push((saved.clone(), format!("Volume {name} (not offered)")));
     }
     choices.push((FILE.to_owned(), "File by address".to_owned()));
-    let is_file = move || entry.kind.with(|kind| kind == FILE);
+    let is_file = move || inputs.kind.with(|kind| kind == FILE);
     let invalid =
         |error: Signal<Option<String>>| move || error.with(Option::is_some).then_some("true");
     view! {
@@ -248,7 +212,7 @@ fn MountRow(
                 disabled=readonly
                 aria-invalid=invalid(source_error)
                 on:change:target=move |event| {
-                    entry.kind.set(event.target().value());
+                    inputs.kind.set(event.target().value());
                     changed.run(());
                 }
             >
@@ -271,12 +235,12 @@ fn MountRow(
                         aria-label="Address"
                         aria-invalid=invalid(source_error)
                         readonly=readonly
-                        prop:value=move || entry.address.get()
+                        prop:value=move || inputs.address.get()
                         placeholder="https://example.com/model.bin"
                         spellcheck="false"
                         autocapitalize="off"
                         on:input:target=move |event| {
-                            entry.address.set(event.target().value());
+                            inputs.address.set(event.target().value());
                             changed.run(());
                         }
                     />
@@ -291,12 +255,12 @@ fn MountRow(
                     aria-label="Path in the sandbox"
                     aria-invalid=invalid(path_error)
                     readonly=readonly
-                    prop:value=move || entry.path.get()
+                    prop:value=move || inputs.path.get()
                     placeholder="/workspace/data"
                     spellcheck="false"
                     autocapitalize="off"
                     on:input:target=move |event| {
-                        entry.path.set(event.target().value());
+                        inputs.path.set(event.target().value());
                         changed.run(());
                     }
                 />
@@ -307,14 +271,7 @@ fn MountRow(
             {(!readonly)
                 .then(|| {
                     view! {
-                        <button
-                            type="button"
-                            class="button button-ghost button-icon"
-                            aria-label="Remove"
-                            on:click=move |_| removed.run(())
-                        >
-                            <Draw icon=Icon::X />
-                        </button>
+                        <RowButton label="Remove" icon=Icon::X act=removed />
                     }
                 })}
         </li>

@@ -5,13 +5,13 @@ use domain::{
     limits,
     network_policy::{HostGlob, NetworkPolicy, Rule, RuleAction},
 };
-use leptos::{ev, html, prelude::*};
+use leptos::{ev, prelude::*};
 
 use crate::{
-    components::{Draw, Icon, basics::alive, bind_text},
+    components::{AddRow, Draw, Icon, LineText, LinesField, RowButton, Rows, basics::alive},
     draft::{RuleLine, parse_rules, show_rules},
     hosts::in_ascii,
-    text::{raw, shown},
+    text::shown,
 };
 
 /// The editor.
@@ -24,48 +24,33 @@ pub fn RulesEditor(
     /// Only to read.
     readonly: bool,
 ) -> impl IntoView {
-    let node: NodeRef<html::Textarea> = NodeRef::new();
-    bind_text(node, rules);
     let alive = alive();
     let as_text = RwSignal::new(false);
     let listed = Signal::derive(move || alive.get() && !as_text.get());
-    // A list is made anew whenever the text changes by something else than the list.
-    let written = RwSignal::new(String::new());
-    let lists = Memo::new(move |_| {
-        rules.with(|text| (*text != written.get_untracked()).then(|| text.clone()))
-    });
+    let lines = LineText::new(rules);
     let groups = StoredValue::new(groups);
     view! {
         <div class="flex flex-col gap-2">
             <p class="field-hint">
                 "Rules are checked in order, and the first match decides; what no rule allows is blocked. * stands for one or more characters, dots too: *.example.com covers a.example.com, not example.com."
             </p>
-            <div hidden=move || listed.get()>
-                <label class="visually-hidden" for="rules">
-                    "Rules, one host a line"
-                </label>
-                <textarea
-                    node_ref=node
-                    id="rules"
-                    class="input input-code"
-                    name="draft[rules]"
-                    rows="6"
-                    spellcheck="false"
-                    readonly=readonly
-                    placeholder="github.com\n*.example.com\ndeny ads.example.com"
-                    on:input:target=move |event| rules.set(event.target().value())
-                >
-                    {raw(&rules.get_untracked())}
-                </textarea>
-                <p class="field-hint mt-1">"One host a line; write “deny” in front of those to block."</p>
-            </div>
+            <LinesField
+                lines
+                id="rules"
+                name="draft[rules]"
+                label="Rules, one host a line"
+                rows=6
+                placeholder="github.com\n*.example.com\ndeny ads.example.com"
+                hint="One host a line; write “deny” in front of those to block."
+                readonly
+                hidden=listed
+            />
             {move || {
                 listed
                     .get()
                     .then(|| {
-                        // Only to run again when the text was changed from outside.
-                        let _ = lists.get();
-                        view! { <RuleList rules written readonly /> }
+                        lines.track_outside();
+                        view! { <RuleList lines readonly /> }
                     })
             }}
             <Show when=move || alive.get()>
@@ -130,48 +115,41 @@ fn add_hosts(text: &mut String, hosts: &[String]) {
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
-    key: usize,
+struct Inputs {
     allow: RwSignal<bool>,
     host: RwSignal<String>,
 }
 
+impl Inputs {
+    fn new(rule: RuleLine) -> Self {
+        Self {
+            allow: RwSignal::new(rule.allow),
+            host: RwSignal::new(rule.host),
+        }
+    }
+
+    fn line(self) -> RuleLine {
+        RuleLine {
+            allow: self.allow.get_untracked(),
+            host: self.host.get_untracked().trim().to_owned(),
+        }
+    }
+}
+
 #[component]
-fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) -> impl IntoView {
-    let next_key = StoredValue::new(0_usize);
-    // The list's own: a row that is made while another one answers must outlive that one.
-    let owner = StoredValue::new(Owner::current().unwrap_or_default());
-    let entry = move |rule: RuleLine| {
-        next_key.update_value(|key| *key += 1);
-        owner.with_value(|owner| {
-            owner.with(|| Entry {
-                key: next_key.get_value(),
-                allow: RwSignal::new(rule.allow),
-                host: RwSignal::new(rule.host),
-            })
-        })
-    };
-    let entries = RwSignal::new(
-        rules
-            .with_untracked(|text| parse_rules(text))
-            .into_iter()
-            .map(entry)
-            .collect::<Vec<_>>(),
-    );
+fn RuleList(lines: LineText, readonly: bool) -> impl IntoView {
+    let saved = lines.text.with_untracked(|text| parse_rules(text));
+    let rows = Rows::new(saved, Inputs::new);
+    let entries = rows.entries;
     let write = move || {
-        let lines: Vec<RuleLine> = entries.with_untracked(|entries| {
+        let rules: Vec<RuleLine> = entries.with_untracked(|entries| {
             entries
                 .iter()
-                .map(|entry| RuleLine {
-                    allow: entry.allow.get_untracked(),
-                    host: entry.host.get_untracked().trim().to_owned(),
-                })
+                .map(|entry| entry.row.line())
                 .filter(|rule| !rule.host.is_empty())
                 .collect()
         });
-        let text = show_rules(&lines);
-        written.set(text.clone());
-        rules.set(text);
+        lines.write(show_rules(&rules));
     };
     // Rows that are dragged change places as they pass each other.
     let dragged: RwSignal<Option<usize>> = RwSignal::new(None);
@@ -189,16 +167,20 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
     };
     // A list that is pasted into a row becomes rows.
     let spread = move |key: usize, text: &str| -> bool {
-        let lines = parse_rules(text);
-        if lines.len() < 2 {
+        let pasted = parse_rules(text);
+        if pasted.len() < 2 {
             return false;
         }
-        let fresh: Vec<Entry> = lines.into_iter().map(entry).collect();
+        let fresh: Vec<_> = pasted
+            .into_iter()
+            .map(|rule| rows.keyed(|| Inputs::new(rule)))
+            .collect();
         entries.update(|entries| {
             let Some(at) = entries.iter().position(|entry| entry.key == key) else {
                 return;
             };
             let is_empty = entries[at]
+                .row
                 .host
                 .with_untracked(|host| host.trim().is_empty());
             let end = at + usize::from(is_empty);
@@ -258,24 +240,21 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
                             }
                         })}
                     <span class="rule-number" aria-hidden="true">
-                        {move || {
-                            entries
-                                .with(|entries| entries.iter().position(|other| other.key == entry.key).map(|at| at + 1))
-                        }}
+                        {move || rows.place(entry.key).map(|at| at + 1)}
                     </span>
                     <select
                         class="input w-24"
                         aria-label="Action"
                         disabled=readonly
                         on:change:target=move |event| {
-                            entry.allow.set(event.target().value() == "allow");
+                            entry.row.allow.set(event.target().value() == "allow");
                             write();
                         }
                     >
-                        <option value="allow" selected=entry.allow.get_untracked()>
+                        <option value="allow" selected=entry.row.allow.get_untracked()>
                             "Allow"
                         </option>
-                        <option value="deny" selected=!entry.allow.get_untracked()>
+                        <option value="deny" selected=!entry.row.allow.get_untracked()>
                             "Deny"
                         </option>
                     </select>
@@ -285,17 +264,18 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
                             aria-label="Host"
                             aria-invalid=move || {
                                 entry
+                                    .row
                                     .host
                                     .with(|host| !host.trim().is_empty() && HostGlob::parse(&in_ascii(host.trim())).is_err())
                                     .then_some("true")
                             }
                             readonly=readonly
-                            prop:value=move || entry.host.get()
+                            prop:value=move || entry.row.host.get()
                             placeholder="host or *.host"
                             spellcheck="false"
                             autocapitalize="off"
                             on:input:target=move |event| {
-                                entry.host.set(event.target().value());
+                                entry.row.host.set(event.target().value());
                                 write();
                             }
                             on:paste=move |event: ev::ClipboardEvent| {
@@ -307,6 +287,7 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
                         />
                         {move || {
                             entry
+                                .row
                                 .host
                                 .with(|host| (!host.trim().is_empty()).then(|| HostGlob::parse(&in_ascii(host.trim())).err()).flatten())
                                 .map(|bad| view! { <p class="field-error mt-1">{shown(&bad.0)}</p> })
@@ -316,33 +297,16 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
                         .then(|| {
                             view! {
                                 <div class="flex">
-                                    <button
-                                        type="button"
-                                        class="button button-ghost button-icon"
-                                        aria-label="Move up"
-                                        on:click=move |_| shift(entry.key, -1)
-                                    >
-                                        <Draw icon=Icon::ArrowUp />
-                                    </button>
-                                    <button
-                                        type="button"
-                                        class="button button-ghost button-icon"
-                                        aria-label="Move down"
-                                        on:click=move |_| shift(entry.key, 1)
-                                    >
-                                        <Draw icon=Icon::ArrowDown />
-                                    </button>
-                                    <button
-                                        type="button"
-                                        class="button button-ghost button-icon"
-                                        aria-label="Remove"
-                                        on:click=move |_| {
-                                            entries.update(|entries| entries.retain(|other| other.key != entry.key));
+                                    <RowButton label="Move up" icon=Icon::ArrowUp act=move |()| shift(entry.key, -1) />
+                                    <RowButton label="Move down" icon=Icon::ArrowDown act=move |()| shift(entry.key, 1) />
+                                    <RowButton
+                                        label="Remove"
+                                        icon=Icon::X
+                                        act=move |()| {
+                                            rows.remove(entry.key);
                                             write();
                                         }
-                                    >
-                                        <Draw icon=Icon::X />
-                                    </button>
+                                    />
                                 </div>
                             }
                         })}
@@ -352,21 +316,19 @@ fn RuleList(rules: RwSignal<String>, written: RwSignal<String>, readonly: bool) 
         {(!readonly)
             .then(|| {
                 view! {
-                    <button
-                        type="button"
-                        class="button button-small self-start"
-                        disabled=move || entries.with(|entries| entries.len() >= limits::NETWORK_RULES_MAX)
-                        on:click=move |_| {
-                            let fresh = entry(RuleLine {
-                                allow: true,
-                                host: String::new(),
+                    <AddRow
+                        rows
+                        label="Add rule"
+                        most=limits::NETWORK_RULES_MAX
+                        add=move |()| {
+                            rows.push(|| {
+                                Inputs::new(RuleLine {
+                                    allow: true,
+                                    host: String::new(),
+                                })
                             });
-                            entries.update(|entries| entries.push(fresh));
                         }
-                    >
-                        <Draw icon=Icon::Plus />
-                        "Add rule"
-                    </button>
+                    />
                 }
             })}
     }

@@ -13,7 +13,9 @@ use crate::{
         AppError, page_data,
         sessions::{DeleteSession, OneSession, ResumeSession, StopSession, load_session},
     },
-    components::{Alert, CopyId, Draw, Failure, Icon, Loading, PageHead, Submit, Tone},
+    components::{
+        Alert, ConfirmDelete, CopyId, Draw, Failure, Icon, Loading, PageHead, Submit, Tone,
+    },
     links,
     live::now::{Ago, Now},
     pages::{
@@ -373,38 +375,19 @@ pub fn DeleteSessionPage() -> impl IntoView {
                         />
                         <ActionForm action>
                             <input type="hidden" name="session_id" value=id.to_string() />
-                            <div class="card">
-                                <div class="card-body flex flex-col gap-3">
-                                    <p>
-                                        "Delete the session of "
-                                        <strong class="break-words">{page.session.environment_name}</strong>
-                                        " with its files? There is no way back. The environment stays."
-                                    </p>
-                                    {live
-                                        .then(|| {
-                                            view! {
-                                                <Alert tone=Tone::Warn>"It runs. Everything in it will be ended."</Alert>
-                                            }
-                                        })}
-                                    {move || {
-                                        error
-                                            .get()
-                                            .map(|error| {
-                                                view! {
-                                                    <Alert tone=Tone::Bad urgent=true>
-                                                        {error.to_string()}
-                                                    </Alert>
-                                                }
-                                            })
-                                    }}
-                                </div>
-                                <div class="card-foot">
-                                    <a class="button" href=links::session(id)>
-                                        "Cancel"
-                                    </a>
-                                    <Submit label="Delete" class="button-danger" busy=action.pending() />
-                                </div>
-                            </div>
+                            <ConfirmDelete back=links::session(id) error busy=action.pending()>
+                                <p>
+                                    "Delete the session of "
+                                    <strong class="break-words">{page.session.environment_name}</strong>
+                                    " with its files? There is no way back. The environment stays."
+                                </p>
+                                {live
+                                    .then(|| {
+                                        view! {
+                                            <Alert tone=Tone::Warn>"It runs. Everything in it will be ended."</Alert>
+                                        }
+                                    })}
+                            </ConfirmDelete>
                         </ActionForm>
                     </div>
                 }

@@ -4,7 +4,7 @@ use leptos::{context::Provider, prelude::*};
 use serde_json::json;
 use wire::error::Code;
 
-use super::{Part, Specimen, State};
+use super::{Part, Specimen, State, lists::Lists};
 use crate::{
     api::AppError,
     components::{
@@ -32,6 +32,7 @@ pub fn Controls() -> impl IntoView {
         <Part title="Controls">
             <Buttons />
             <Fields />
+            <Lists />
             <Overlays />
         </Part>
     }

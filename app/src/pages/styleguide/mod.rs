@@ -1,6 +1,7 @@
 //! The style guide: the tokens, and every component with its states, in the chosen scheme. Development builds only.
 
 mod controls;
+mod lists;
 mod messages;
 mod patterns;
 mod records;
