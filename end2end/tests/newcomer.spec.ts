@@ -52,6 +52,11 @@ test('from a starting point to a verified environment, and on to a session', asy
   await accessible(page);
   await panel.getByRole('button', { name: 'Start session' }).click();
   await expect(page).toHaveURL(/\/sessions\/[0-9a-f-]{36}/);
+  // Its disk is wanted back.
+  await alive(page);
+  await page.getByRole('link', { name: 'Delete' }).click();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await expect(page).toHaveURL(/\/sessions$/);
 });
 
 test('why it failed comes into view, and a blocked host is allowed with its group', async ({ page, groundwork }) => {
