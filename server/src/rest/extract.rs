@@ -321,8 +321,14 @@ impl Body {
 
     /// The body as a shape of ours.
     pub fn shape<T: serde::de::DeserializeOwned>(&self) -> Result<T, Problem> {
-        serde_json::from_value(self.json()?).map_err(|error| {
-            Problem::new(Code::InvalidRequest, format!("The body is wrong: {error}."))
+        serde_path_to_error::deserialize(self.json()?).map_err(|error| {
+            let field = error.path().to_string();
+            match (field.as_str(), error.inner()) {
+                (".", why) => {
+                    Problem::new(Code::InvalidRequest, format!("The body is wrong: {why}."))
+                }
+                (_, why) => Problem::invalid(&field, format!("{field}: {why}.")),
+            }
         })
     }
 

@@ -295,4 +295,21 @@ async fn a_policy_says_which_rule_decides() {
         let details = ask(body).await.refused(400, "invalid_request");
         assert_eq!(details["field"], field);
     }
+    // What is null was given, and is wrong.
+    for (body, names) in [
+        (json!({"network_policy": null}), "network_policy"),
+        (
+            json!({"network_policy": null, "environment_id": environment}),
+            "network_policy",
+        ),
+        (
+            json!({"network_policy": {}, "environment_id": null}),
+            "environment_id",
+        ),
+    ] {
+        let mut body = body;
+        body["hosts"] = json!(["a.example.com"]);
+        let refused = ask(body).await.refused(400, "invalid_request");
+        assert!(refused.to_string().contains(names), "{refused}");
+    }
 }
