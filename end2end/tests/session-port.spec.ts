@@ -40,12 +40,21 @@ async function started(groundwork: Groundwork, environment: object): Promise<{ a
   return { api, id, session };
 }
 
+/** Gives the session's disk back, so that later stories find the server as they left it. */
+async function ended({ api, session }: { api: Call; session: string }): Promise<void> {
+  await api('DELETE', session);
+  const gone = async () => ((await api('GET', '/groundwork/v1/sessions')).sessions as unknown as { session_id: string }[])
+    .every((one) => !session.endsWith(one.session_id));
+  await expect.poll(gone, { timeout: 30_000 }).toBe(true);
+}
+
 test('a page of a program in a session reads nothing of the console and does nothing as who looks', async ({
   browser,
   groundwork,
 }) => {
   test.setTimeout(120_000);
-  const { api, id, session } = await started(groundwork, { name: 'shows a page', http_port: 8080 });
+  const shown = await started(groundwork, { name: 'shows a page', http_port: 8080 });
+  const { api, id, session } = shown;
   await api('POST', `${session}/exec`, {
     argv: ['bash', '-c', 'cat >serve.py; setsid python3 serve.py >log 2>&1 </dev/null &'],
     stdin: program,
@@ -125,6 +134,7 @@ test('a page of a program in a session reads nothing of the console and does not
   expect((await page.goto(`${groundwork.url}/environments`))?.status()).toBe(200);
   await expect(page).toHaveURL(/\/environments$/);
   await context.close();
+  await ended(shown);
 });
 
 test('what a terminal is shown again is not answered again', async ({ browser, groundwork }) => {
@@ -132,9 +142,9 @@ test('what a terminal is shown again is not answered again', async ({ browser, g
   const proxy = new Proxy(groundwork);
   await proxy.start();
   const { context, page } = await another(browser);
-  const { id } = await started(groundwork, { name: 'asks its terminal' });
+  const asks = await started(groundwork, { name: 'asks its terminal' });
   await signIn(page, proxy.url);
-  await page.goto(`${proxy.url}/sessions/${id}`);
+  await page.goto(`${proxy.url}/sessions/${asks.id}`);
   const ready = page.locator('session-terminal[data-ready]');
   await expect(ready).toBeVisible({ timeout: 60_000 });
   const screen = page.locator('.xterm-rows');
@@ -156,4 +166,5 @@ test('what a terminal is shown again is not answered again', async ({ browser, g
   await expect(screen).toContainText('answer: 20');
   await context.close();
   proxy.stop();
+  await ended(asks);
 });

@@ -68,7 +68,7 @@ test('members, history and signing out', async ({ browser, groundwork }) => {
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByRole('heading', { name: 'after', level: 1 })).toBeVisible();
   await page.getByRole('link', { name: 'History' }).click();
-  await page.getByRole('link', { name: /Compare with today.*revision 1$/ }).click();
+  await page.getByRole('link', { name: /Compare with today.*revision 1\)$/ }).click();
   await page.getByRole('button', { name: 'Restore revision 1' }).click();
   await expect(page.getByRole('heading', { name: 'before', level: 1 })).toBeVisible();
 
