@@ -91,7 +91,7 @@ fn main() -> io::Result<ExitCode> {
         .skip(1)
         .filter_map(|word| word.parse::<usize>().ok());
     let bytes = numbers.next().unwrap_or(512) << 20;
-    let rounds = numbers.next().unwrap_or(7);
+    let rounds = numbers.next().unwrap_or(20);
     let address = server(bytes)?;
 
     let mut config = EgressConfig::new(NetworkPolicy::Unrestricted);

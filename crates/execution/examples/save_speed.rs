@@ -1,4 +1,4 @@
-//! Saving a prepared file system of about 350 MiB, side by side with `cp -a` of the same files, p50 of 5 (or of the first
+//! Saving a prepared file system of about 350 MiB, side by side with `cp -a` of the same files, p50 of 20 (or of the first
 //! argument). `cargo run --release -p execution --example save_speed`, as root, with the small runner image in
 //! `GROUNDWORK_TEST_IMAGES` (default `/var/lib/groundwork-test/images`).
 #![allow(clippy::print_stdout)]
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 fn measure() -> Outcome<()> {
     let rounds = std::env::args()
         .nth(1)
-        .map_or(Ok(5), |text| text.parse::<usize>())?;
+        .map_or(Ok(20), |text| text.parse::<usize>())?;
     let dir = tempfile::Builder::new()
         .prefix("save-")
         .tempdir_in("/var/lib")?;
