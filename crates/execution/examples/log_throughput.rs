@@ -47,12 +47,12 @@ const SCRIPTS: [(&str, &str, u32, &str); 4] = [
         "lines",
     ),
     (
-        "50,000 lines a second for a second",
+        "4 MiB in 50,000 lines, in a second",
         r#"python3 -c '
 import sys, time
 start = time.monotonic()
 for i in range(50):
-    sys.stdout.write("".join(f"{i} {j} a line of an ordinary length, as installers write\n" for j in range(1000)))
+    sys.stdout.write("".join(f"{i:2} {j:3} a line of the length that installers write, with a name, a version and words\n" for j in range(1000)))
     sys.stdout.flush()
     wait = start + (i + 1) * 0.02 - time.monotonic()
     if wait > 0: time.sleep(wait)
