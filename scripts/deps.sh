@@ -18,6 +18,7 @@ declare -A why=(
   [npm]="fetches Tailwind and wasm-opt"
   [brotli]="compresses the site's files"
   [crun]="starts sandboxes"
+  [runc]="starts sandboxes, too: the tests try both"
   [nftables]="closes their network"
   [iproute2]="shows their network"
   [e2fsprogs]="makes their disks"
@@ -37,7 +38,7 @@ declare -A why=(
 )
 packages_build=(build-essential pkg-config ca-certificates curl git brotli)
 packages_run=(crun nftables iproute2 e2fsprogs mount procps mmdebstrap python3 xz-utils zstd ca-certificates)
-packages_test=(docker-registry postgresql chromium fonts-dejavu-core libcap2-bin curl jq)
+packages_test=(runc docker-registry postgresql chromium fonts-dejavu-core libcap2-bin curl jq)
 
 # A program from elsewhere (a newer Node.js, say) is as good as the package.
 has() { command -v "$1" >/dev/null 2>&1; }
