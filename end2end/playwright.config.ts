@@ -1,9 +1,10 @@
 import { defineConfig } from '@playwright/test';
 
-// One worker: the stories share two cores with the sandboxes that they start.
+// Two workers, each with a server of its own: stories wait more than they compute. A failure's trace holds the page's
+// states, not its film, which would cost as much as the stories themselves.
 export default defineConfig({
   testDir: 'tests',
-  workers: 1,
+  workers: 2,
   timeout: 60_000,
   expect: { timeout: 15_000 },
   forbidOnly: true,
@@ -12,7 +13,7 @@ export default defineConfig({
   reporter: [['list']],
   use: {
     actionTimeout: 15_000,
-    trace: 'retain-on-failure',
+    trace: { mode: 'retain-on-failure', screenshots: false },
     screenshot: 'only-on-failure',
     launchOptions: {
       executablePath: process.env.GROUNDWORK_CHROMIUM ?? '/usr/bin/chromium',

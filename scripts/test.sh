@@ -18,6 +18,8 @@ part() { # NAME TITLE COMMAND...
 [ "$(id -u)" = 0 ] || die "the suite makes real sandboxes, which needs root. Run: sudo -E make test"
 "$root/scripts/deps.sh" build run test
 export GROUNDWORK_TEST_IMAGES=${GROUNDWORK_TEST_IMAGES:-/var/lib/groundwork-test/images}
+# Tests of sandboxes and databases wait more than they compute.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(( 2 * $(nproc) ))}
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never} INSTA_UPDATE=no
 
 lint_shell() { bash -n scripts/*.sh runner/*.sh .ci/run; }
