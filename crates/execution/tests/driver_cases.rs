@@ -6,7 +6,10 @@
 mod table;
 
 use std::{
-    os::unix::fs::PermissionsExt, os::unix::process::ExitStatusExt, process::Stdio, time::Instant,
+    io::Write,
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
+    process::Stdio,
+    time::{Duration, Instant},
 };
 
 use execution::{
@@ -14,6 +17,7 @@ use execution::{
     runtime::{Event, ScriptSpec},
 };
 use nix::{
+    fcntl::{FcntlArg, fcntl},
     sys::signal::{Signal, killpg},
     unistd::{Pid, geteuid},
 };
@@ -140,7 +144,7 @@ async fn a_cancelled_script_is_killed_with_its_children() {
     let cancel = CancellationToken::new();
     let spec = ScriptSpec {
         script: "echo a\n(trap '' TERM; sleep 900) & wait\n".to_owned(),
-        timeout: std::time::Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
     };
     let started = Instant::now();
     let (end, events) = run_watched(spec, cancel.clone(), |event| {
@@ -159,7 +163,7 @@ async fn a_cancelled_script_is_killed_with_its_children() {
 async fn the_log_begins_with_where_and_how_the_script_runs() {
     let spec = ScriptSpec {
         script: "true\n".to_owned(),
-        timeout: std::time::Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
     };
     let (_, events) = run(spec, CancellationToken::new()).await;
     let Some(Event::System { text }) = events.first() else {
@@ -174,7 +178,7 @@ async fn the_log_begins_with_where_and_how_the_script_runs() {
 async fn a_reader_that_does_not_read_makes_the_script_wait() {
     let spec = ScriptSpec {
         script: "head -c 3000000 /dev/zero | cat\necho end\n".to_owned(),
-        timeout: std::time::Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
     };
     let (_, events) = run(spec, CancellationToken::new()).await;
     let bytes: usize = events
@@ -194,7 +198,7 @@ async fn a_reader_that_does_not_read_makes_the_script_wait() {
 async fn time_is_told_by_line() {
     let spec = ScriptSpec {
         script: "sleep 1\ntrue\nfor i in 1 2; do\n  sleep 0.2\ndone\n".to_owned(),
-        timeout: std::time::Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
     };
     let (end, _) = run(spec, CancellationToken::new()).await;
     let at = |line: u32| {
@@ -207,4 +211,41 @@ async fn time_is_told_by_line() {
     };
     assert!(at(1) >= 1_000 && at(4) >= 400, "{:?}", end.timings);
     assert!(at(2) < at(1), "{:?}", end.timings);
+}
+
+/// The shell has ended, its output fills the reader's channel, and nobody takes it: what it left behind is killed at the
+/// timeout all the same, and the verdict stays the shell's.
+#[tokio::test]
+async fn what_a_script_left_behind_is_killed_at_the_timeout_even_while_nobody_reads() {
+    const CHUNKS: usize = 16;
+    const CHUNK: usize = 64 * 1024;
+    let dir = tempfile::tempdir().unwrap();
+    let spec = ScriptSpec {
+        script: "true\n".to_owned(),
+        timeout: Duration::from_millis(300),
+    };
+    let control = driver::prepare(dir.path(), &spec).unwrap();
+    let (stdout, writing) = nix::unistd::pipe().unwrap();
+    let (stderr, _silent) = nix::unistd::pipe().unwrap();
+    let size = FcntlArg::F_SETPIPE_SZ((CHUNKS * CHUNK) as i32);
+    fcntl(&writing, size).unwrap();
+    let mut writing = std::fs::File::from(writing);
+    writing.write_all(&vec![b'x'; CHUNKS * CHUNK]).unwrap();
+    // Less than the pipe holds, but more than is read before the shell's end is seen.
+    let (sink, mut source) = mpsc::channel(CHUNKS - 2);
+    let killed = CancellationToken::new();
+    let kill = killed.clone();
+    let stops = Stops {
+        timeout: spec.timeout,
+        cancel: CancellationToken::new(),
+        kill: Box::new(move || kill.cancel()),
+    };
+    let serving = driver::serve(control, stdout, stderr, async { 0 }, stops, sink);
+    let reading = async {
+        killed.cancelled().await;
+        while source.recv().await.is_some() {}
+    };
+    let both = async { tokio::join!(serving, reading).0 };
+    let end = tokio::time::timeout(Duration::from_secs(20), both).await;
+    assert_eq!(end.expect("it is killed").unwrap().stopped, None);
 }

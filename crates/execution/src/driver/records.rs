@@ -16,6 +16,10 @@ impl Cutter {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Record> {
         let mut records = Vec::new();
         for piece in bytes.split_inclusive(|b| *b == 0) {
+            if piece == [0] && self.partial.is_empty() && !self.skipping {
+                // Zeros in a row are the cheapest rubbish to write.
+                continue;
+            }
             let (body, complete) = match piece.split_last() {
                 Some((0, body)) => (body, true),
                 _ => (piece, false),

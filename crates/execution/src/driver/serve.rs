@@ -100,9 +100,9 @@ where
     } = stops;
     let mut kill = Some(kill);
     let mut stopped: Option<(Stop, Instant)> = None;
+    let mut clock = pin!(tokio::time::sleep(timeout));
     let status = {
         let mut work = pin!(pump.run_until(exit));
-        let mut clock = pin!(tokio::time::sleep(timeout));
         loop {
             tokio::select! {
                 biased;
@@ -121,7 +121,21 @@ where
         }
     };
     let ended = stopped.map_or_else(Instant::now, |(_, at)| at);
-    pump.drain_after_end().await?;
+    {
+        // The script has ended by itself, so its verdict stays; but what it left behind gets no more time than it had.
+        let mut draining = pin!(pump.drain_after_end());
+        loop {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled(), if kill.is_some() => {}
+                () = &mut clock, if kill.is_some() => {}
+                drained = &mut draining => break drained?,
+            }
+            if let Some(kill) = kill.take() {
+                kill();
+            }
+        }
+    }
     let stop = stopped.map(|(stop, _)| stop);
     let mut exit_code = match stop {
         Some(Stop::Timeout) => TIMED_OUT,
@@ -177,15 +191,20 @@ impl Pipe {
 
     /// Bytes that are in the pipe now.
     fn waiting(&self) -> usize {
-        let mut count: libc::c_int = 0;
-        #[allow(unsafe_code)]
-        // SAFETY: FIONREAD writes one int, to an int that outlives the call; the descriptor is open.
-        let result = unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::FIONREAD, &raw mut count) };
-        if result == 0 {
-            count.max(0) as usize
-        } else {
-            0
-        }
+        waiting(&self.fd)
+    }
+}
+
+/// Bytes that are in a pipe now.
+fn waiting(pipe: &AsyncFd<OwnedFd>) -> usize {
+    let mut count: libc::c_int = 0;
+    #[allow(unsafe_code)]
+    // SAFETY: FIONREAD writes one int, to an int that outlives the call; the descriptor is open.
+    let result = unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut count) };
+    if result == 0 {
+        usize::try_from(count).unwrap_or(0)
+    } else {
+        0
     }
 }
 
@@ -233,27 +252,22 @@ impl Pump {
                     for record in self.cutter.push(&records[..n]) {
                         self.record(record).await?;
                     }
+                    // Our driver waits for answers and never fills a whole read. Somebody who does would keep this thread
+                    // from everything else, the news of the shell's end among it.
+                    if n == records.len() {
+                        tokio::task::yield_now().await;
+                    }
                 }
                 status = &mut exit => return Ok(status),
             }
         }
     }
 
-    /// Takes what is left once the shell has ended, without waiting for those who may still hold the pipes.
+    /// Takes what is left once the shell has ended, without waiting for those who may still hold the pipes, and no more of
+    /// it than they let through in [`DRAIN_AFTER_END`].
     async fn drain_after_end(&mut self) -> io::Result<()> {
-        let mut records = vec![0; CHUNK];
-        loop {
-            match unistd::read(self.mark.as_fd(), &mut records) {
-                Ok(n) if n > 0 => {
-                    for record in self.cutter.push(&records[..n]) {
-                        self.record(record).await?;
-                    }
-                }
-                Err(Errno::EINTR) => {}
-                _ => break,
-            }
-        }
         let deadline = Instant::now() + DRAIN_AFTER_END;
+        self.last_records(deadline).await?;
         let mut out = vec![0; CHUNK];
         let mut err = vec![0; CHUNK];
         while self.out.open || self.err.open {
@@ -269,6 +283,31 @@ impl Pump {
             }
             if Instant::now() >= deadline {
                 break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The records that are in the FIFO now, which are all that the shell can have written: whoever writes to it from here
+    /// on is no driver, and may do so for ever.
+    async fn last_records(&mut self, deadline: Instant) -> io::Result<()> {
+        let mut left = waiting(&self.mark);
+        let mut records = vec![0; CHUNK];
+        while left > 0 {
+            let size = left.min(records.len());
+            match unistd::read(self.mark.as_fd(), &mut records[..size]) {
+                Ok(n) if n > 0 => {
+                    left -= n.min(left);
+                    for record in self.cutter.push(&records[..n]) {
+                        // Rubbish in the place of records, with output between them, can be made faster than it is read.
+                        if Instant::now() >= deadline {
+                            return Ok(());
+                        }
+                        self.record(record).await?;
+                    }
+                }
+                Err(Errno::EINTR) => {}
+                _ => break,
             }
         }
         Ok(())

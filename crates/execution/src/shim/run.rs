@@ -1,6 +1,6 @@
 //! A setup script in the sandbox, from its first byte to the last process it left behind.
 
-use std::{fs, path::Path, pin::pin, sync::atomic::Ordering};
+use std::{convert::Infallible, fs, path::Path, sync::atomic::Ordering};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +16,8 @@ use crate::{
 
 /// Names of left-behind processes that are told at most.
 const LEFT_BEHIND_MAX: usize = 20;
+/// Events that one attempt to reach a host is told with, at most.
+const TOLD_MAX: usize = 2;
 
 /// What the cgroup knows; read before the kill, because the OCI runtime removes the cgroup after it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -93,22 +95,12 @@ impl Sandbox {
                 self.container.signal_kill();
             }),
         };
-        let end = {
-            let mut serving = pin!(driver::serve(
-                control,
-                stdout,
-                stderr,
-                exit,
-                stops,
-                sink.clone()
-            ));
-            loop {
-                tokio::select! {
-                    biased;
-                    Some(event) = next_egress(self) => announce(event, &sink).await,
-                    end = &mut serving => break end,
-                }
-            }
+        let end = tokio::select! {
+            biased;
+            end = driver::serve(control, stdout, stderr, exit, stops, sink.clone()) => end,
+            // Beside it and never in its way: with a full sink, and with a sandbox that never stops trying hosts, the
+            // script's timeout still counts.
+            never = self.announce_egress(&sink) => match never {},
         };
         let end = end.map_err(|error| other("reading the script's output", error))?;
         if lost && end.stopped.is_none() {
@@ -152,6 +144,21 @@ impl Sandbox {
         })
     }
 
+    /// Tells attempts at once, for as long as it is polled. None is taken before there is room for it, so that none is
+    /// lost when it is not polled any more.
+    async fn announce_egress(&self, sink: &mpsc::Sender<Event>) -> Infallible {
+        loop {
+            let places = sink.reserve_many(TOLD_MAX).await;
+            let Some(event) = next_egress(self).await else {
+                return std::future::pending().await;
+            };
+            // A reader that went away is fine.
+            for (place, event) in places.into_iter().flatten().zip(told(event)) {
+                place.send(event);
+            }
+        }
+    }
+
     /// Hosts that were asked for.
     async fn egress_report(&self) -> Vec<EgressEvent> {
         let network = self.network.clone();
@@ -192,16 +199,20 @@ async fn next_egress(sandbox: &Sandbox) -> Option<EgressEvent> {
     sandbox.egress.lock().await.recv().await
 }
 
-/// Tells an attempt at once; a first one that came to nothing also as a line of the log. A reader that went away is fine.
+/// Tells an attempt; a first one that came to nothing also as a line of the log. A reader that went away is fine.
 async fn announce(event: EgressEvent, sink: &mpsc::Sender<Event>) {
-    if event.outcome != EgressOutcome::Allowed && event.count == 1 {
-        let _ = sink
-            .send(Event::System {
-                text: event.sentence(),
-            })
-            .await;
+    for event in told(event) {
+        let _ = sink.send(event).await;
     }
-    let _ = sink.send(Event::Egress(event)).await;
+}
+
+/// What the log and the worker are told of an attempt: at most [`TOLD_MAX`] events.
+fn told(event: EgressEvent) -> impl Iterator<Item = Event> {
+    let line =
+        (event.outcome != EgressOutcome::Allowed && event.count == 1).then(|| Event::System {
+            text: event.sentence(),
+        });
+    line.into_iter().chain([Event::Egress(event)])
 }
 
 /// The process's name; `None` when it is gone or only waits to be reaped.

@@ -165,3 +165,38 @@ async fn on_a_full_disk_nothing_starts_and_what_runs_goes_on() {
     );
     assert_eq!(ran.passed(), "943718400\n", "its room was its own");
 }
+
+/// What a script leaves behind may write for ever where only our driver should, or where its output goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_ends_with_its_shell_whatever_is_left_behind_writes_to_its_pipes() {
+    let bench = Bench::new();
+    let record = "printf 'E\\t1\\t9\\t\\t0\\te\\t1\\tf\\tfalse\\0'";
+    let flood = format!(
+        "{record} >/workspace/one; for i in $(seq 1000); do cat /workspace/one; done >/workspace/many"
+    );
+    let left_behind = [
+        "cat /dev/zero >/run/ctl/mark".to_owned(),
+        "yes 'no record of ours' >/run/ctl/mark".to_owned(),
+        "while :; do cat /workspace/many; done >/run/ctl/mark".to_owned(),
+        "while :; do cat /workspace/many >/run/ctl/mark; yes | head -c 1M; done".to_owned(),
+    ];
+    for left in left_behind {
+        let id = bench.start(&spec()).await;
+        let script = format!("{flood}\nfor i in 1 2 3 4; do {left} & done; sleep 0.2; exit 0\n");
+        let begun = Instant::now();
+        let end = drained(&bench, id, &script, 30).await;
+        assert_eq!(
+            (end.exit_code, end.timed_out),
+            (0, false),
+            "{left}: {end:?}"
+        );
+        // Two seconds by the rule, and what starting and killing take on a busy machine.
+        assert!(
+            begun.elapsed() < Duration::from_secs(12),
+            "{left}: {:?}",
+            begun.elapsed()
+        );
+        bench.runtime.destroy(id).await.unwrap();
+    }
+    bench.assert_clean().await;
+}
