@@ -310,6 +310,7 @@ fn try_disk(dir: &Path) -> Result<(), RuntimeError> {
         image: &image,
         bytes: TRIAL_DISK,
         reserve: 0,
+        sandboxes: dir,
         templates: dir,
         keep: false,
     };

@@ -38,11 +38,16 @@ pub struct Copied {
 }
 
 /// Copies `from` to `to`, which must not exist. Sockets are left out, and so are the overlay's notes to itself that mean
-/// nothing elsewhere (`trusted.overlay.origin` and others but `opaque`).
+/// nothing elsewhere (`trusted.overlay.origin` and others but `opaque`). `room` is told of the bytes that the copy takes,
+/// before many more are written; its error ends the copying.
 ///
 /// # Errors
-/// Those of the file systems.
-pub fn tree(from: &Path, to: &Path) -> io::Result<Copied> {
+/// Those of the file systems, and of `room`.
+pub fn tree(
+    from: &Path,
+    to: &Path,
+    room: &mut dyn FnMut(u64) -> io::Result<()>,
+) -> io::Result<Copied> {
     let mut work = Work {
         from: from.to_owned(),
         to: to.to_owned(),
@@ -50,6 +55,7 @@ pub fn tree(from: &Path, to: &Path) -> io::Result<Copied> {
         bytes: 0,
         links: HashMap::new(),
         buffer: vec![0; CHUNK],
+        room,
     };
     let meta = fs::symlink_metadata(from)?;
     work.directory(Path::new(""), &meta)?;
@@ -59,7 +65,7 @@ pub fn tree(from: &Path, to: &Path) -> io::Result<Copied> {
     })
 }
 
-struct Work {
+struct Work<'a> {
     from: PathBuf,
     to: PathBuf,
     hash: Sha256,
@@ -67,9 +73,10 @@ struct Work {
     /// First path of each inode that has several.
     links: HashMap<u64, PathBuf>,
     buffer: Vec<u8>,
+    room: &'a mut dyn FnMut(u64) -> io::Result<()>,
 }
 
-impl Work {
+impl Work<'_> {
     /// Adds length-delimited bytes to the digest, so that no two listings look alike.
     fn note(&mut self, bytes: &[u8]) {
         self.hash.update((bytes.len() as u64).to_le_bytes());
@@ -96,6 +103,8 @@ impl Work {
 
     fn entry(&mut self, path: &Path) -> io::Result<()> {
         let (source, target) = (self.from.join(path), self.to.join(path));
+        // Names and attributes take room, too.
+        (self.room)(PAGE as u64)?;
         let meta = fs::symlink_metadata(&source)?;
         let kind = SFlag::from_bits_truncate(meta.mode() & SFlag::S_IFMT.bits());
         if kind == SFlag::S_IFDIR {
@@ -178,7 +187,9 @@ impl Work {
             if chunk.iter().any(|byte| *byte != 0) {
                 self.hash.update(at.to_le_bytes());
                 self.hash.update(chunk);
-                self.bytes += write_sparse(&to, chunk, at)?;
+                let written = write_sparse(&to, chunk, at)?;
+                self.bytes += written;
+                (self.room)(written)?;
             }
             at += want as u64;
         }

@@ -2,6 +2,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
+fn copy(from: &Path, to: &Path) -> io::Result<Copied> {
+    tree(from, to, &mut |_| Ok(()))
+}
+
 fn sample(dir: &Path) -> PathBuf {
     let root = dir.join("root");
     fs::create_dir_all(root.join("a/b")).unwrap();
@@ -30,8 +34,8 @@ fn settle(root: &Path) {
 fn the_same_tree_has_the_same_digest_wherever_it_lies() {
     let dir = tempfile::tempdir().unwrap();
     let root = sample(dir.path());
-    let first = tree(&root, &dir.path().join("one")).unwrap();
-    let second = tree(&dir.path().join("one"), &dir.path().join("two")).unwrap();
+    let first = copy(&root, &dir.path().join("one")).unwrap();
+    let second = copy(&dir.path().join("one"), &dir.path().join("two")).unwrap();
     assert_eq!(first, second);
     assert_eq!(first.bytes, 8);
     let inode = |path: &str| {
@@ -47,7 +51,7 @@ fn every_difference_changes_the_digest() {
     let dir = tempfile::tempdir().unwrap();
     let plain = {
         let root = sample(&dir.path().join("plain"));
-        tree(&root, &dir.path().join("plain-copy")).unwrap().digest
+        copy(&root, &dir.path().join("plain-copy")).unwrap().digest
     };
     type Change = fn(&Path);
     let changes: [(&str, Change); 7] = [
@@ -84,7 +88,7 @@ fn every_difference_changes_the_digest() {
         let root = sample(&dir.path().join(number.to_string()));
         change(&root);
         settle(&root);
-        let changed = tree(&root, &dir.path().join(format!("{number}-copy")))
+        let changed = copy(&root, &dir.path().join(format!("{number}-copy")))
             .unwrap()
             .digest;
         assert_ne!(changed, plain, "{what}");
@@ -105,10 +109,10 @@ fn how_a_file_was_laid_out_does_not_matter_and_zeroes_become_holes() {
         file.write_all_at(b"end", (3 << 20) - 3).unwrap();
         drop(file);
         settle(&root);
-        let copy = dir.path().join(format!("{written}-copy"));
-        let copied = tree(&root, &copy).unwrap();
+        let target = dir.path().join(format!("{written}-copy"));
+        let copied = copy(&root, &target).unwrap();
         assert_eq!(copied.bytes, 4096);
-        let meta = fs::metadata(copy.join("file")).unwrap();
+        let meta = fs::metadata(target.join("file")).unwrap();
         assert_eq!(meta.len(), 3 << 20);
         assert!(meta.blocks() * 512 <= 16 * 1024, "{}", meta.blocks());
         digests.push(copied.digest);
@@ -123,10 +127,36 @@ fn sockets_are_left_out_and_pipes_are_not() {
     fs::create_dir(&root).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
     nix::unistd::mkfifo(&root.join("fifo"), Mode::from_bits_truncate(0o640)).unwrap();
-    tree(&root, &dir.path().join("copy")).unwrap();
+    copy(&root, &dir.path().join("copy")).unwrap();
     let names: Vec<_> = fs::read_dir(dir.path().join("copy"))
         .unwrap()
         .map(|e| e.unwrap().file_name())
         .collect();
     assert_eq!(names, ["fifo"]);
+}
+
+#[test]
+fn a_copy_tells_what_it_takes_and_ends_when_there_is_no_room_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir(&root).unwrap();
+    for name in ["a", "b", "c"] {
+        fs::write(root.join(name), vec![b'x'; 3 * CHUNK]).unwrap();
+    }
+    let mut told = 0;
+    let copied = tree(&root, &dir.path().join("whole"), &mut |bytes| {
+        told += bytes;
+        Ok(())
+    });
+    let copied = copied.unwrap();
+    assert_eq!(told, copied.bytes + 3 * PAGE as u64);
+    let mut left = 4 * CHUNK as u64;
+    let ended = tree(&root, &dir.path().join("part"), &mut |bytes| {
+        left = left
+            .checked_sub(bytes)
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ENOSPC))?;
+        Ok(())
+    });
+    assert_eq!(ended.unwrap_err().raw_os_error(), Some(libc::ENOSPC));
+    assert!(!dir.path().join("part/c").exists());
 }

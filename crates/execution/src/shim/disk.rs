@@ -24,7 +24,10 @@ use nix::{
     unistd::{Whence, lseek64},
 };
 
-use super::sys;
+use super::{
+    space::{self, Space},
+    sys,
+};
 use crate::runtime::RuntimeError;
 
 /// A disk to make.
@@ -35,6 +38,8 @@ pub struct New<'a> {
     pub bytes: u64,
     /// Bytes that the host's disk keeps free besides.
     pub reserve: u64,
+    /// Directories of all sandboxes: what their disks have yet to take is spoken for.
+    pub sandboxes: &'a Path,
     /// Where an empty file system of each size that was needed before lies.
     pub templates: &'a Path,
     /// It outlives its sandbox, and a crash of the machine.
@@ -48,7 +53,7 @@ pub struct New<'a> {
 /// [`RuntimeError::Capacity`] when the host's disk has no room.
 pub fn create(new: &New<'_>, target: &Path) -> Result<Reservation, RuntimeError> {
     let bytes = new.bytes;
-    let file = make_image(new.image, bytes, new.reserve)?;
+    let file = make_image(new)?;
     let template = template(new.templates, bytes, new.keep)?;
     copy_data(&template, &file).map_err(|error| failed("making the file system", &error))?;
     mount_image(&file, target, new.keep)?;
@@ -147,18 +152,23 @@ fn failed(what: &str, error: &io::Error) -> RuntimeError {
     }
 }
 
-/// Makes the image, still without blocks, if the host keeps `reserve` free once it has them.
-fn make_image(image: &Path, bytes: u64, reserve: u64) -> Result<File, RuntimeError> {
-    let dir = image.parent().unwrap_or(Path::new("/"));
-    let free = statvfs(dir)
-        .map(|stat| stat.blocks_available() * stat.fragment_size())
-        .map_err(|error| failed("reading the free space", &error.into()))?;
-    if free < bytes.saturating_add(reserve) {
+/// Makes the image, still without blocks, if the host keeps its reserve free once this one and all others have theirs. From
+/// here on its size is promised: whoever looks next takes it into account (see [`Space`]).
+fn make_image(new: &New<'_>) -> Result<File, RuntimeError> {
+    let unread = |error| failed("reading the free space", &error);
+    let space = Space {
+        dir: new.image.parent().unwrap_or(Path::new("/")).to_owned(),
+        sandboxes: new.sandboxes.to_owned(),
+        reserve: new.reserve,
+    };
+    let _one = space::lock(new.templates).map_err(unread)?;
+    let available = space.available().map_err(unread)?;
+    if available < new.bytes {
         return Err(RuntimeError::Capacity(format!(
-            "the machine's disk has {} free, and the sandbox needs {} besides {} that stay in reserve",
-            gib(free),
-            gib(bytes),
-            gib(reserve)
+            "the machine's disk has {} for sandboxes besides what others were promised and {} that stay in reserve, and this one needs {}",
+            gib(available),
+            gib(new.reserve),
+            gib(new.bytes)
         )));
     }
     let made = OpenOptions::new()
@@ -166,8 +176,8 @@ fn make_image(image: &Path, bytes: u64, reserve: u64) -> Result<File, RuntimeErr
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(image)
-        .and_then(|file| file.set_len(bytes).map(|()| file));
+        .open(new.image)
+        .and_then(|file| file.set_len(new.bytes).map(|()| file));
     made.map_err(|error| failed("making the disk image", &error))
 }
 
@@ -291,4 +301,54 @@ pub fn usage(mounted: &Path) -> (u64, u64) {
             stat.blocks() * unit,
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::shim::kept::DISK;
+
+    #[test]
+    fn of_two_starts_at_once_that_only_one_has_room_for_one_is_refused_clearly() {
+        let dir = tempfile::tempdir().unwrap();
+        let (sandboxes, templates) = (dir.path().join("sandboxes"), dir.path().join("disks"));
+        let stat = statvfs(dir.path()).unwrap();
+        // Each has room for itself, and none takes a block of it here.
+        let bytes = stat.blocks_available() * stat.fragment_size() / 5 * 3;
+        let start = |name: &str, barrier: &Barrier| {
+            let of_it = sandboxes.join(name);
+            fs::create_dir_all(&of_it).unwrap();
+            barrier.wait();
+            make_image(&New {
+                image: &of_it.join(DISK),
+                bytes,
+                reserve: 1 << 20,
+                sandboxes: &sandboxes,
+                templates: &templates,
+                keep: false,
+            })
+        };
+        for round in 0..20 {
+            let barrier = Barrier::new(2);
+            let results = thread::scope(|scope| {
+                ["one", "two"]
+                    .map(|name| scope.spawn(|| start(name, &barrier)))
+                    .map(|running| running.join().unwrap())
+            });
+            let refused: Vec<String> = results
+                .iter()
+                .filter_map(|result| result.as_ref().err().map(ToString::to_string))
+                .collect();
+            assert_eq!(refused.len(), 1, "round {round}: {refused:?}");
+            assert!(
+                refused[0].contains("others were promised") && refused[0].contains("GiB"),
+                "{refused:?}"
+            );
+            fs::remove_dir_all(&sandboxes).unwrap();
+        }
+        // What is gone is promised to nobody.
+        start("three", &Barrier::new(1)).unwrap();
+    }
 }

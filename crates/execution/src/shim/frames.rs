@@ -87,6 +87,13 @@ pub struct Plan {
     pub resume: bool,
 }
 
+impl Plan {
+    /// Where the directories of this and all other sandboxes of the deployment lie.
+    pub fn sandboxes_dir(&self) -> PathBuf {
+        self.dir.parent().unwrap_or(&self.dir).to_owned()
+    }
+}
+
 /// What a worker asks a shim for.
 #[derive(Serialize, Deserialize)]
 pub enum Request {

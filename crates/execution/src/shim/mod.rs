@@ -19,6 +19,7 @@ pub(crate) mod passing;
 mod run;
 mod sandbox;
 mod save;
+pub(crate) mod space;
 mod streams;
 pub mod sys;
 mod trees;

@@ -129,6 +129,7 @@ impl Sandbox {
         let image = plan.dir.join(kept::DISK);
         let (bytes, reserve) = (plan.disk_bytes, plan.disk_reserve);
         let (templates, target) = (plan.disk_templates.clone(), disk_dir.clone());
+        let sandboxes = plan.sandboxes_dir();
         let (keep, resume) = (plan.keep_disk, plan.resume);
         let disk = side(move || {
             if resume {
@@ -138,6 +139,7 @@ impl Sandbox {
                 image: &image,
                 bytes,
                 reserve,
+                sandboxes: &sandboxes,
                 templates: &templates,
                 keep,
             };

@@ -9,8 +9,9 @@ use nix::{
 };
 
 use super::{
-    copy,
+    copy, disk,
     sandbox::{End, Sandbox},
+    space::Space,
     sys,
 };
 use crate::runtime::{RuntimeError, SavedLayer};
@@ -20,7 +21,10 @@ const STACK: usize = 64 * 1024 * 1024;
 
 fn failed(error: &io::Error) -> RuntimeError {
     let (reason, message) = match error.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => ("no_space", "the machine's disk is full".to_owned()),
+        Some(libc::ENOSPC | libc::EDQUOT) => (
+            "no_space",
+            "the machine's disk has no room for it besides what stays in reserve".to_owned(),
+        ),
         Some(libc::EIO | libc::EROFS) => ("io_error", "the sandbox's disk lost data".to_owned()),
         _ => ("io_error", error.to_string()),
     };
@@ -62,7 +66,15 @@ impl Sandbox {
         let layers = &self.plan.layers_dir;
         crate::images::make_private(layers).map_err(|error| failed(&error))?;
         let partial = layers.join(format!("{}.partial", self.plan.sandbox));
-        let kept = keep(&upper, &partial, layers);
+        let space = Space {
+            dir: layers.clone(),
+            sandboxes: self.plan.sandboxes_dir(),
+            reserve: self.plan.disk_reserve,
+        };
+        let (used, _) = disk::usage(&self.disk());
+        let kept = space
+            .need(used)
+            .and_then(|()| keep(&upper, &partial, layers, &space));
         if kept.is_err() {
             let _ = fs::remove_dir_all(&partial);
         }
@@ -75,12 +87,13 @@ impl Sandbox {
     }
 }
 
-/// Copies, makes the copy durable, and gives it its name.
-fn keep(upper: &Path, partial: &Path, layers: &Path) -> io::Result<(String, u64)> {
+/// Copies, makes the copy durable, and gives it its name. Running sandboxes and the database need room, too: what stays in
+/// reserve, and what sandboxes were promised, is not for the copy.
+fn keep(upper: &Path, partial: &Path, layers: &Path, space: &Space) -> io::Result<(String, u64)> {
     if partial.exists() {
         fs::remove_dir_all(partial)?;
     }
-    let copied = copy::tree(upper, partial)?;
+    let copied = copy::tree(upper, partial, &mut space.watch())?;
     sys::syncfs(fs::File::open(partial)?)?;
     let kept = layers.join(&copied.digest);
     if kept.exists() {

@@ -217,3 +217,65 @@ async fn a_deletion_that_was_cut_off_is_finished_at_the_next_start() {
     bench.runtime.reclaim().await.unwrap();
     assert_eq!(fs::read_dir(bench.layers()).unwrap().count(), 0);
 }
+
+/// A small file system in the place of a directory, for as long as this lives.
+struct Small(std::path::PathBuf);
+
+impl Small {
+    fn mount(at: &std::path::Path, size: &str) -> Self {
+        fs::create_dir_all(at).unwrap();
+        let options = format!("size={size},mode=700");
+        let flags = nix::mount::MsFlags::empty();
+        nix::mount::mount(
+            Some("none"),
+            at,
+            Some("tmpfs"),
+            flags,
+            Some(options.as_str()),
+        )
+        .unwrap();
+        Self(at.to_owned())
+    }
+
+    fn used(&self) -> u64 {
+        let stat = nix::sys::statvfs::statvfs(&self.0).unwrap();
+        (stat.blocks() - stat.blocks_free()) * stat.fragment_size()
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_save_leaves_the_reserve_alone_and_keeps_nothing_by_halves() {
+    let bench = Bench::with(|config| config.disk_reserve = 40 << 20);
+    let small = Small::mount(&bench.layers(), "128M");
+    let save = async |mebibytes: u32| {
+        let id = bench.start(&spec()).await;
+        let script = format!("head -c {mebibytes}M /dev/urandom >/workspace/data\n");
+        bench.script(id, &script, 30).await.unwrap().passed();
+        let saved = bench.runtime.save_image(id).await;
+        bench.runtime.destroy(id).await.unwrap();
+        saved
+    };
+    // There is room for it on the disk, but not besides the reserve.
+    let refused = save(100).await;
+    match &refused {
+        Err(RuntimeError::Save { reason, message }) => {
+            assert_eq!(reason, "no_space");
+            assert!(message.contains("reserve"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(fs::read_dir(bench.layers()).unwrap().count(), 0);
+    assert!(small.used() < 1 << 20, "{}", small.used());
+    // What fits is kept.
+    let saved = save(30).await.unwrap();
+    assert!(saved.size_bytes >= 30 << 20);
+    assert_eq!(fs::read_dir(bench.layers()).unwrap().count(), 1);
+    bench.assert_clean().await;
+    drop(small);
+}
