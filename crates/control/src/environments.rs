@@ -27,6 +27,14 @@ use crate::{
     views::Shown,
 };
 
+/// What became of writing a definition.
+pub(crate) enum Attempt {
+    /// It is written.
+    Written(Box<Environment>),
+    /// Somebody else's edit came first: the row with it.
+    Edited(Box<EnvironmentRow>),
+}
+
 impl Control {
     /// The only way to an environment's row: one of the caller's organization, for an action that the caller's role allows.
     ///
@@ -146,8 +154,8 @@ impl Control {
         Ok(answer)
     }
 
-    /// Changes one with an update body of the API. A lost race is tried again once when the body touches neither access
-    /// nor compute, and is `409 revision_conflict` otherwise.
+    /// Changes one with an update body of the API. A lost race is tried again on what the other edit left while the body
+    /// changes neither access nor compute of any of them, and is `409 revision_conflict` otherwise.
     pub async fn update_environment(
         &self,
         ctx: &OpCtx,
@@ -179,28 +187,52 @@ impl Control {
         patch: &Patch,
         maker: &ReceiptMaker,
     ) -> Result<Environment> {
-        let sensitive = patch.changes_access_or_compute(&saved.definition);
+        let mut sensitive = false;
         for _ in 0..RACES_MAX {
+            // Asked anew of what each other edit left: a body that repeats saved values changes nothing until somebody
+            // else changes them, and would then undo that.
+            sensitive |= patch.changes_access_or_compute(&saved.definition);
             let definition = patch.apply(&saved.definition, &self.0.catalog)?;
-            let (written, answer) = self
-                .write_definition(ctx, &saved, definition, "environment.update", maker)
+            let attempt = self
+                .write_unless_edited(ctx, saved, definition, "environment.update", maker)
                 .await?;
-            if written == Written::Done {
-                return Ok(answer);
-            }
-            let revision = saved.revision;
-            saved = self
-                .load_environment(ctx, saved.environment_id, Action::ChangeEnvironments)
-                .await?;
-            // The verdict moved, not the definition: nobody's edit is in the way.
-            if saved.revision == revision {
-                continue;
-            }
-            if sensitive {
-                return Err(Error::revision_conflict(Vec::new()));
+            saved = match attempt {
+                Attempt::Written(answer) => return Ok(*answer),
+                Attempt::Edited(newer) => *newer,
+            };
+            if sensitive || patch.changes_access_or_compute(&saved.definition) {
+                break;
             }
         }
         Err(Error::revision_conflict(Vec::new()))
+    }
+
+    /// Writes a new definition over a row as it was read, again while only the verdict moved: a run that starts or ends is
+    /// nobody's edit.
+    pub(crate) async fn write_unless_edited(
+        &self,
+        ctx: &OpCtx,
+        mut saved: EnvironmentRow,
+        definition: Definition,
+        action: &str,
+        maker: &ReceiptMaker,
+    ) -> Result<Attempt> {
+        for _ in 0..RACES_MAX {
+            let (written, answer) = self
+                .write_definition(ctx, &saved, definition.clone(), action, maker)
+                .await?;
+            if written == Written::Done {
+                return Ok(Attempt::Written(Box::new(answer)));
+            }
+            let newer = self
+                .load_environment(ctx, saved.environment_id, Action::ChangeEnvironments)
+                .await?;
+            if newer.revision != saved.revision {
+                return Ok(Attempt::Edited(Box::new(newer)));
+            }
+            saved = newer;
+        }
+        Err(Error::unavailable("the environment kept changing"))
     }
 
     /// Writes a new definition over a row as it was read. The receipt is written even when nothing changes.

@@ -12,7 +12,7 @@ use domain::{
     secrets::SecretVars,
     setup_run::{Command, End, FailureCode, Phase, Refusal, Status},
     timestamp::Timestamp,
-    verification::{ImageCaptureFailure, SetupImage},
+    verification::{ImageCaptureFailure, SetupImage, Warmup},
 };
 use wire::worker::{
     Assignment, Directive, Fault, Gateway, GatewayError, Held, Hello, LogBatch, Order, Plan,
@@ -215,6 +215,7 @@ impl Control {
                 size_bytes: i64::try_from(image.size_bytes).unwrap_or(i64::MAX),
                 captured_at: now,
                 usable: true,
+                warmup: Some(Warmup::Ready),
                 warmup_message: None,
             });
         } else {

@@ -15,12 +15,10 @@ use wire::{
 
 use crate::{
     Control, Error, OpCtx, Result,
+    environments::Attempt,
     idempotency::ReceiptMaker,
     members::Names,
-    ports::{
-        Written,
-        rows::{EnvironmentRow, RevisionRow},
-    },
+    ports::rows::{EnvironmentRow, RevisionRow},
     staleness::{came_with, plain},
     validation::effect,
     view,
@@ -185,7 +183,7 @@ impl Control {
         }
         let wanted = self.saved_at(&saved, revision).await?;
         let definition = self.restored(&saved, &wanted)?;
-        self.write_back(ctx, &saved, definition, "environment.restore")
+        self.write_back(ctx, saved, definition, "environment.restore")
             .await
     }
 
@@ -219,7 +217,7 @@ impl Control {
         }
         let wanted: Definition = serde_json::from_value(wanted).map_err(Error::internal)?;
         let definition = self.restored(&saved, &wanted)?;
-        self.write_back(ctx, &saved, definition, "environment.put_back")
+        self.write_back(ctx, saved, definition, "environment.put_back")
             .await
     }
 
@@ -270,16 +268,16 @@ impl Control {
     async fn write_back(
         &self,
         ctx: &OpCtx,
-        saved: &EnvironmentRow,
+        saved: EnvironmentRow,
         definition: Definition,
         action: &str,
     ) -> Result<Environment> {
-        let (written, answer) = self
-            .write_definition(ctx, saved, definition, action, &ReceiptMaker::none())
+        let attempt = self
+            .write_unless_edited(ctx, saved, definition, action, &ReceiptMaker::none())
             .await?;
-        match written {
-            Written::Done => Ok(answer),
-            Written::Stale => Err(Error::revision_conflict(Vec::new())),
+        match attempt {
+            Attempt::Written(answer) => Ok(*answer),
+            Attempt::Edited(_) => Err(Error::revision_conflict(Vec::new())),
         }
     }
 }

@@ -1,18 +1,36 @@
-//! Reading a run's log other than from line to line: finding a text in all of it, and its outline.
+//! Reading a run's log other than from line to line: finding a text in all of it, its outline, all of it as plain text,
+//! and what stands in the place of one that was removed.
 
 use domain::{
     ids::{EnvironmentId, SetupRunId},
     limits,
-    log_text::{Folded, Needle},
+    log_text::{Folded, Needle, push_plain},
     roles::Action,
-    setup_run::LogLine,
+    setup_run::{LogLine, Stream},
+    timestamp::Timestamp,
 };
 use wire::console::{Found, LogOutline};
 
-use crate::{Control, Error, OpCtx, Result};
+use crate::{Control, Error, OpCtx, Result, environments::system_line, ports::rows::LogCounters};
 
 /// Most line numbers in one answer of a search.
 pub const FOUND_MAX: usize = 5_000;
+
+/// What stands in the place of a log that was removed, for readers after line `after`: one note that says so and when. It
+/// has the number after the log's last line, so that whoever goes on from it gets nothing more.
+pub(crate) fn removal_note(log: &LogCounters, after: u64) -> Option<LogLine> {
+    let at = log.removed_at?;
+    let seq = log.lines + 1;
+    (after < seq).then(|| LogLine {
+        seq,
+        ..system_line(at, removed(at))
+    })
+}
+
+/// The sentence for a log that was removed.
+pub(crate) fn removed(at: Timestamp) -> String {
+    format!("The log was removed on {at}.")
+}
 
 impl Control {
     /// Lines after `after` that hold a text, without case and through colours: the first [`FOUND_MAX`] and how many there
@@ -67,6 +85,46 @@ impl Control {
         })
         .await?;
         Ok(outline)
+    }
+
+    /// Its whole log as plain text: a line each, markers and notes set off, colours left out.
+    pub async fn setup_run_log_text(
+        &self,
+        ctx: &OpCtx,
+        environment: EnvironmentId,
+        run: SetupRunId,
+    ) -> Result<String> {
+        let (_, row) = self
+            .load_run(ctx, environment, run, Action::ReadEnvironments)
+            .await?;
+        if let Some(at) = row.log.removed_at {
+            return Ok(removed(at) + "\n");
+        }
+        let mut text = String::new();
+        let mut after = 0;
+        loop {
+            let lines = self
+                .0
+                .store
+                .log_lines(run, after, limits::LOG_PAGE_MAX)
+                .await?
+                .lines;
+            let Some(last) = lines.last() else { break };
+            after = last.seq;
+            for line in &lines {
+                match line.stream {
+                    Stream::Marker => text.push_str("$ "),
+                    Stream::System => text.push_str("# "),
+                    Stream::Stdout | Stream::Stderr => {}
+                }
+                push_plain(&line.text, &mut text);
+                text.push('\n');
+            }
+        }
+        if row.log.truncated {
+            text.push_str("# The log is cut off here: it passed 4 MiB.\n");
+        }
+        Ok(text)
     }
 
     /// Reads every stored line after `after`, page by page; none of a log that was removed.

@@ -5,10 +5,9 @@ use std::time::Duration;
 use domain::{
     ids::{EnvironmentId, SetupRunId},
     limits,
-    log_text::push_plain,
     network_policy::NetworkPolicy,
     roles::{Action, permits},
-    setup_run::{Command, Kind, LogLine, Refusal, RunState, Status, Stream},
+    setup_run::{Command, Kind, LogLine, Refusal, RunState, Status},
 };
 use serde_json::json;
 use wire::managed_agents::{LogPage, SetupRun, SetupRunList};
@@ -18,6 +17,7 @@ use crate::{
     ending::conclude,
     environments::system_line,
     idempotency::ReceiptMaker,
+    log_reading::removal_note,
     ports::{
         Admission, Effects, RunChange, StoreError, Topic, Written,
         rows::{EnvironmentRow, LogCounters, RunRecord, SetupRunRow},
@@ -307,7 +307,7 @@ impl Control {
             .await;
     }
 
-    /// A page of its log.
+    /// A page of its log; of one that was removed a note that says so and when.
     pub async fn setup_run_log(
         &self,
         ctx: &OpCtx,
@@ -332,7 +332,10 @@ impl Control {
             let (_, row) = self
                 .load_run(ctx, environment, run, Action::ReadEnvironments)
                 .await?;
-            let lines = self.0.store.log_lines(run, query.after, limit).await?.lines;
+            let mut lines = self.0.store.log_lines(run, query.after, limit).await?.lines;
+            if row.log.removed_at.is_some() {
+                lines = removal_note(&row.log, query.after).into_iter().collect();
+            }
             let over = row.state.status.is_terminal();
             let open = row.log.open.filter(|_| !over);
             let mut left = end.saturating_sub(self.0.clock.monotonic());
@@ -361,46 +364,6 @@ impl Control {
             }
             self.rung(&mut bell, left).await;
         }
-    }
-
-    /// Its whole log as plain text: a line each, markers and notes set off, colours left out.
-    pub async fn setup_run_log_text(
-        &self,
-        ctx: &OpCtx,
-        environment: EnvironmentId,
-        run: SetupRunId,
-    ) -> Result<String> {
-        let (_, row) = self
-            .load_run(ctx, environment, run, Action::ReadEnvironments)
-            .await?;
-        if let Some(at) = row.log.removed_at {
-            return Ok(format!("The log was removed on {at}.\n"));
-        }
-        let mut text = String::new();
-        let mut after = 0;
-        loop {
-            let lines = self
-                .0
-                .store
-                .log_lines(run, after, limits::LOG_PAGE_MAX)
-                .await?
-                .lines;
-            let Some(last) = lines.last() else { break };
-            after = last.seq;
-            for line in &lines {
-                match line.stream {
-                    Stream::Marker => text.push_str("$ "),
-                    Stream::System => text.push_str("# "),
-                    Stream::Stdout | Stream::Stderr => {}
-                }
-                push_plain(&line.text, &mut text);
-                text.push('\n');
-            }
-        }
-        if row.log.truncated {
-            text.push_str("# The log is cut off here: it passed 4 MiB.\n");
-        }
-        Ok(text)
     }
 
     /// Asks for it to be stopped. One that waits ends at once; one that a worker drives ends when its compute is gone.

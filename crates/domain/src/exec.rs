@@ -168,6 +168,21 @@ mod tests {
         assert_eq!(command.timeout, Some(Duration::from_secs(7)));
     }
 
+    fn variables(count: usize) -> BTreeMap<String, String> {
+        (0..count)
+            .map(|n| (format!("V{n}"), n.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn a_directory_of_4096_bytes_and_100_variables_are_within_the_limits() {
+        let cwd = format!("/{}", "a".repeat(4_095));
+        let (command, _) =
+            check(json!({"command": "a", "cwd": cwd, "env": variables(100)})).unwrap();
+        assert_eq!(command.cwd.as_deref(), Some(cwd.as_str()));
+        assert_eq!(command.env.len(), 100);
+    }
+
     #[test]
     fn what_cannot_be_run_is_refused_by_field() {
         for (body, field) in [
@@ -180,6 +195,11 @@ mod tests {
             (json!({"argv": vec!["x"; 1_001]}), "argv"),
             (json!({"command": "a", "cwd": "relative"}), "cwd"),
             (json!({"command": "a", "cwd": "/a\u{0}"}), "cwd"),
+            (
+                json!({"command": "a", "cwd": format!("/{}", "a".repeat(4_096))}),
+                "cwd",
+            ),
+            (json!({"command": "a", "env": variables(101)}), "env"),
             (json!({"command": "a", "env": {"1A": ""}}), "env.1A"),
             (json!({"command": "a", "env": {"A": "\u{0}"}}), "env.A"),
             (

@@ -107,6 +107,18 @@ pub struct RunSummary {
     pub duration_ms: Option<i64>,
 }
 
+/// What can be had of a captured image at the moment, in the contract's words. The contract knows more of them, for clouds
+/// that pull images ahead of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Warmup {
+    /// Sandboxes start from it at once.
+    Ready,
+    /// No sandbox starts from it.
+    Unavailable,
+}
+
 /// A captured image, as the wire has it (camelCase there).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
@@ -134,6 +146,9 @@ pub struct SetupImage {
     pub captured_at: Timestamp,
     /// Whether sessions can start from it.
     pub usable: bool,
+    /// The same as a word of the contract.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warmup: Option<Warmup>,
     /// Why not, as a sentence that says what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup_message: Option<String>,
@@ -376,6 +391,7 @@ impl Verification {
         let mut next = self.clone();
         next.image = Some(SetupImage {
             usable: false,
+            warmup: Some(Warmup::Unavailable),
             warmup_message: Some(loss.sentence().to_owned()),
             ..image.clone()
         });

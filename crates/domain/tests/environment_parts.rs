@@ -57,6 +57,30 @@ fn each_reserved_variable_is_refused_and_says_what_to_do_instead() {
 }
 
 #[test]
+fn mounts_are_at_most_32_and_their_paths_at_most_1024_bytes() {
+    let mounts = |paths: &[String]| {
+        let mounts: Vec<_> = paths
+            .iter()
+            .map(|path| json!({"source": "volume:data", "mount_path": path}))
+            .collect();
+        json!({"mounts": mounts})
+    };
+    let many: Vec<String> = (0..33).map(|n| format!("/mnt/m{n}")).collect();
+    assert_eq!(definition(mounts(&many[..32])).mounts.len(), 32);
+    refused(&rich(), mounts(&many), "mounts", "At most 32");
+    let longest = format!("/mnt{}", format!("/{}", "a".repeat(254)).repeat(4));
+    assert_eq!(longest.len(), 1_024);
+    let made = definition(mounts(std::slice::from_ref(&longest)));
+    assert_eq!(made.mounts[0].mount_path, longest);
+    refused(
+        &rich(),
+        mounts(&[longest + "a"]),
+        "mounts[0].mount_path",
+        "1024 bytes",
+    );
+}
+
+#[test]
 fn mounts_are_checked_and_their_paths_normalised() {
     let mount =
         |source: &str, path: &str| json!({"mounts": [{"source": source, "mount_path": path}]});

@@ -15,7 +15,7 @@ use domain::{
     timestamp::Timestamp,
     verification::{
         ImageLoss, RunEnd, RunSummary, SetupBadge, SetupImage, Usability, Verification,
-        VerificationStatus,
+        VerificationStatus, Warmup,
     },
 };
 use serde_json::json;
@@ -38,6 +38,7 @@ fn image(usable: bool, fingerprint: &Fingerprint) -> SetupImage {
         size_bytes: 1,
         captured_at: Timestamp::from_micros(1),
         usable,
+        warmup: None,
         warmup_message: None,
     }
 }
@@ -307,6 +308,7 @@ fn an_image_that_is_gone_leaves_the_verdict_and_says_what_to_do() {
         assert_eq!(gone.badge(&current), SetupBadge::NoImage);
         assert_eq!(gone.usability(&current), Usability::NeedsRun);
         let image = gone.image.as_ref().unwrap();
+        assert_eq!(image.warmup, Some(Warmup::Unavailable));
         assert_eq!(image.warmup_message.as_deref(), Some(loss.sentence()));
         assert_eq!(gone.image_lost("sha256:0", loss), None, "told once");
     }

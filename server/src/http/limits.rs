@@ -121,3 +121,30 @@ pub fn too_large() -> Problem {
         "The request's body is over 1 MiB. Send less.",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn an_ipv6_customers_64_bits_share_one_bucket_and_ipv4_addresses_do_not() {
+        let clock = Arc::new(testkit::ManualClock::default());
+        let rate = Rate::new(1, 1);
+        let limiter = RateLimiter::new(clock, rate, rate);
+        let take = |address: &str| limiter.take(Who::address(address.parse().unwrap())).is_ok();
+        for (address, free) in [
+            ("2001:db8:0:1::1", true),
+            ("2001:db8:0:1::2", false),
+            ("2001:db8:0:1:ffff:ffff:ffff:ffff", false),
+            ("2001:db8:0:2::1", true),
+            ("2001:db8:1:1::1", true),
+            ("192.0.2.1", true),
+            ("192.0.2.2", true),
+            ("192.0.2.1", false),
+        ] {
+            assert_eq!(take(address), free, "{address}");
+        }
+    }
+}

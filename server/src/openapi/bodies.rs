@@ -108,8 +108,8 @@ fn shared() -> Value {
                 "script": {
                     "type": "string", "maxLength": SCRIPT_MAX_BYTES,
                     "description": "Bash, run as the user `sandbox` in `/workspace` with `set -eo pipefail`; at most \
-                                    65,536 bytes of UTF-8, without NUL. Saved with LF line ends and without trailing \
-                                    white space.",
+                                    65,536 bytes of UTF-8, without NUL. Saved with LF line ends, without trailing \
+                                    white space, and with one LF at its end.",
                 },
                 "timeout_seconds": zero_or(
                     SETUP_TIMEOUT_MIN, SETUP_TIMEOUT_MAX,
@@ -130,7 +130,7 @@ fn shared() -> Value {
                     "description": "A GPU of the deployment's catalog.",
                     "properties": {
                         "name": {"type": "string", "description": "The model."},
-                        "type": {"type": "string", "enum": ["gpu", ""]},
+                        "type": {"type": "string", "enum": ["gpu"]},
                         "count": {"type": "integer", "minimum": 0, "maximum": 1},
                     },
                     "required": ["name"],

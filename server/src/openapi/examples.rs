@@ -1,5 +1,11 @@
 //! Examples. A test holds each against its schema.
 
+use domain::{
+    compute::Machine,
+    environment::Catalog,
+    limits::{CPU_MILLI_MAX, MEMORY_MIB_MAX},
+    templates,
+};
 use serde_json::{Value, json};
 use wire::error::Code;
 
@@ -34,6 +40,36 @@ pub(super) fn policy() -> Value {
     json!({"version": "v1", "rules": [
         {"match": {"host_glob": "*.example.com"}, "action": {"type": "allow"}},
     ]})
+}
+
+/// What every deployment offers.
+fn catalog() -> Catalog {
+    let machine = Machine {
+        cpu_milli: CPU_MILLI_MAX,
+        memory_mib: MEMORY_MIB_MAX,
+    };
+    Catalog::default_runs("groundwork/runner:1", machine).with_egress()
+}
+
+pub(super) fn providers() -> Value {
+    let items: Vec<Value> = catalog()
+        .providers
+        .iter()
+        .map(|provider| {
+            json!({
+                "provider": provider.provider, "displayName": provider.display_name,
+                "description": provider.description, "default": true, "requiresCredential": null,
+            })
+        })
+        .collect();
+    json!({"items": items})
+}
+
+pub(super) fn templates() -> Value {
+    let catalog = catalog();
+    let mut items = templates::all(&catalog.host_groups, &catalog);
+    items.truncate(1);
+    json!({"items": items})
 }
 
 pub(super) fn create() -> Value {

@@ -44,8 +44,10 @@ pub async fn remove_member(
     Ctx(ctx): Ctx,
     OfMember(id): OfMember,
     query: Query,
+    body: Body,
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
+    body.none()?;
     state.control.remove_member(&ctx, id).await?;
     Ok(Json(Deleted { deleted: true }))
 }
@@ -89,8 +91,10 @@ pub async fn withdraw_invitation(
     Ctx(ctx): Ctx,
     OfInvitation(id): OfInvitation,
     query: Query,
+    body: Body,
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
+    body.none()?;
     state.control.withdraw_invitation(&ctx, id).await?;
     Ok(Json(Deleted { deleted: true }))
 }
@@ -146,8 +150,10 @@ pub async fn revoke_api_key(
     Ctx(ctx): Ctx,
     OfApiKey(id): OfApiKey,
     query: Query,
+    body: Body,
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
+    body.none()?;
     state.control.revoke_api_key(&ctx, id).await?;
     Ok(Json(Deleted { deleted: true }))
 }

@@ -77,8 +77,10 @@ pub async fn remove(
     Ctx(ctx): Ctx,
     OfEnvironment(id): OfEnvironment,
     query: Query,
+    body: Body,
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
+    body.none()?;
     Ok(Json(state.control.delete_environment(&ctx, id).await?))
 }
 

@@ -14,11 +14,12 @@ use axum::{
 use control::{
     Control, OpCtx,
     live::{Seen, mark},
+    setup_runs::LogQuery,
 };
 use domain::{
     ids::{EnvironmentId, SetupRunId},
     limits::SAFE_INTEGER_MAX,
-    setup_run::Stream,
+    setup_run::{LogLine, Stream},
 };
 use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -68,6 +69,7 @@ pub async fn stream(
         seen,
         version: None,
         ended: false,
+        removed: false,
     };
     let events = stream::unfold((frames, teller), |(mut frames, mut teller)| async move {
         let frame = frames.next().await?;
@@ -117,6 +119,8 @@ struct Teller {
     seen: Seen,
     /// Whether the run has ended, so that no line changes any more.
     ended: bool,
+    /// Whether its log was removed.
+    removed: bool,
     /// Of the run that was sent last.
     version: Option<i64>,
 }
@@ -131,14 +135,7 @@ impl Teller {
                     .enumerate()
                     .map(|(n, line)| {
                         // A line is whole as soon as another follows it.
-                        let may_change = n == last
-                            && !self.ended
-                            && matches!(line.stream, Stream::Stdout | Stream::Stderr);
-                        self.seen = Seen {
-                            seq: line.seq,
-                            mark: may_change.then(|| mark(&line.text)),
-                        };
-                        self.event("line", line)
+                        self.line(line, n == last)
                     })
                     .collect()
             }
@@ -148,6 +145,7 @@ impl Teller {
                 }
                 self.version = Some(view.version);
                 self.ended = view.status.is_terminal();
+                self.removed = view.log.removed_at.is_some();
                 // The API's own shape of a run, not the console's.
                 match self
                     .control
@@ -159,9 +157,46 @@ impl Teller {
                 }
             }
             Frame::Beat => vec![Event::default().comment("beat")],
-            Frame::End => vec![self.event("end", &json!({"next_after": self.seen.seq}))],
+            Frame::End => {
+                let mut events = self.what_stands_for_a_removed_log().await;
+                events.push(self.event("end", &json!({"next_after": self.seen.seq})));
+                events
+            }
             Frame::Stopped(message) => vec![self.event("error", &json!({"message": message}))],
         }
+    }
+
+    /// A reader of pages gets a note in the place of a log that was removed; so does whoever follows one.
+    async fn what_stands_for_a_removed_log(&mut self) -> Vec<Event> {
+        if !self.removed {
+            return Vec::new();
+        }
+        let query = LogQuery {
+            after: self.seen.seq,
+            ..LogQuery::default()
+        };
+        let page = self
+            .control
+            .setup_run_log(&self.ctx, self.environment, self.run, query)
+            .await;
+        match page {
+            Ok(page) => page
+                .lines
+                .iter()
+                .map(|line| self.line(line, false))
+                .collect(),
+            Err(error) => vec![self.event("error", error.api())],
+        }
+    }
+
+    fn line(&mut self, line: &LogLine, is_last: bool) -> Event {
+        let may_change =
+            is_last && !self.ended && matches!(line.stream, Stream::Stdout | Stream::Stderr);
+        self.seen = Seen {
+            seq: line.seq,
+            mark: may_change.then(|| mark(&line.text)),
+        };
+        self.event("line", line)
     }
 
     fn event(&self, name: &str, data: &impl serde::Serialize) -> Event {

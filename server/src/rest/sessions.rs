@@ -116,8 +116,10 @@ pub async fn remove(
     Ctx(ctx): Ctx,
     OfSession(id): OfSession,
     query: Query,
+    body: Body,
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
+    body.none()?;
     Ok(Json(state.control.delete_session(&ctx, id).await?))
 }
 

@@ -220,6 +220,28 @@ async fn the_audit_log_is_filtered_paged_and_exported() {
 }
 
 #[tokio::test]
+async fn a_policy_is_asked_about_1_to_100_hosts() {
+    let doors = Doors::open().await;
+    for (hosts, status) in [(0, 400), (1, 200), (100, 200), (101, 400)] {
+        let hosts: Vec<String> = (0..hosts).map(|n| format!("h{n}.example.com")).collect();
+        let answer = doors
+            .post("/groundwork/v1/network-policy/test")
+            .bearer(&doors.user)
+            .json(&json!({"network_policy": {}, "hosts": hosts}))
+            .send()
+            .await;
+        assert_eq!(answer.status.as_u16(), status, "{answer:?}");
+        if status == 200 {
+            let verdicts = answer.ok();
+            assert_eq!(verdicts["verdicts"].as_array().unwrap().len(), hosts.len());
+        } else {
+            let details = answer.refused(400, "invalid_request");
+            assert_eq!(details["field"], "hosts");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_policy_says_which_rule_decides() {
     let doors = Doors::open().await;
     let ask = |body: Value| {

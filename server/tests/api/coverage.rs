@@ -333,6 +333,34 @@ async fn every_rest_operation_answers_each_kind_of_caller_as_listed() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[tokio::test]
+async fn no_delete_takes_a_body() {
+    let doors = Doors::open().await;
+    let (environment, run) = tested_environment(&doors).await;
+    let session = session_of(&doors, environment).await;
+    let deletes = rest_rows().into_iter().filter_map(|row| {
+        let (method, path) = split(row.call);
+        let path = filled(path, &environment.to_string(), &run, &session);
+        (method == Method::DELETE).then_some(path)
+    });
+    let deletes: Vec<String> = deletes.collect();
+    assert!(deletes.len() >= 6, "{deletes:?}");
+    for path in deletes {
+        let call = || doors.call(Method::DELETE, &path).bearer(&doors.admin);
+        for body in [r#"{"force":true}"#, "[]", "null"] {
+            let answer = call().raw("application/json", body).send().await;
+            answer.refused(400, "invalid_request");
+            assert!(answer.text.contains("takes no body"), "{path}: {answer:?}");
+        }
+        // What clients send that always name a type; nothing was deleted by the refused ones.
+        let empty = call().raw("application/json", "").send().await;
+        let there = path.ends_with(&session) || path.ends_with(&environment.to_string());
+        let expected = if there { 200 } else { 404 };
+        assert_eq!(empty.status.as_u16(), expected, "{path}: {empty:?}");
+        at_rest(&doors, &session).await;
+    }
+}
+
 /// The status alone: streams of what has ended end too, others are not read.
 async fn status(call: Call<'_>) -> u16 {
     call.open().await.status().as_u16()

@@ -1,5 +1,7 @@
 //! `/groundwork/v1`
 
+use std::time::Duration;
+
 use domain::{ids::EnvironmentId, roles::Role, setup_run::Phase};
 use http::Method;
 use http_body_util::BodyExt;
@@ -108,6 +110,61 @@ async fn a_log_streams_lines_status_and_an_end_and_goes_on_where_it_was() {
 }
 
 #[tokio::test]
+async fn a_stream_of_a_removed_log_says_so_and_when_once() {
+    let doors = Doors::open().await;
+    let environment = doors.app.environment("One", "echo hi\n").await;
+    let run = doors.app.run(environment).await;
+    let worker = doors.app.worker("w").await;
+    worker.pass(worker.claim().await.held).await;
+    let path = format!("{}/log/stream", run_path(environment, run));
+    let whole = events(&doors, &path, None).await;
+    let last = whole.iter().filter(|e| e.0 == "line").count();
+    doors.app.clock.advance(Duration::from_secs(91 * 86_400));
+    let now = control::ports::Clock::now(&*doors.app.clock);
+    doors.app.control.tick_retention().await.unwrap();
+    // Whatever of the log the reader had.
+    for (after, seen) in [(0, None), (1, None), (0, Some(format!("{last}-0000000f")))] {
+        let told = events(&doors, &format!("{path}?after={after}"), seen.as_deref()).await;
+        let names: Vec<&str> = told.iter().map(|event| event.0.as_str()).collect();
+        assert_eq!(names, ["status", "line", "end"], "{after} {seen:?}");
+        let note: serde_json::Value = serde_json::from_str(&told[1].2).unwrap();
+        assert_eq!(note["stream"], "system");
+        assert_eq!(note["text"], format!("The log was removed on {now}."));
+        assert_eq!(told[1].1, (last + 1).to_string());
+        assert_eq!(told[2].2, format!("{{\"next_after\":{}}}", last + 1));
+    }
+    let rest = events(&doors, &path, Some(&(last + 1).to_string())).await;
+    assert!(rest.iter().all(|event| event.0 != "line"), "{rest:?}");
+}
+
+/// The next piece of a stream as text.
+async fn piece(body: &mut axum::body::Body) -> String {
+    let frame = body.frame().await.unwrap().unwrap();
+    String::from_utf8(frame.into_data().unwrap().to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_stream_without_news_carries_a_comment_every_ten_seconds() {
+    let doors = Doors::open().await;
+    let environment = doors.app.environment("One", "echo hi\n").await;
+    let run = doors.app.run(environment).await;
+    let path = format!("{}/log/stream", run_path(environment, run));
+    let response = doors.get(&path).bearer(&doors.user).open().await;
+    let mut body = response.into_body();
+    while !piece(&mut body).await.contains("event: line") {}
+    // From here on time passes only while nothing else happens.
+    tokio::time::pause();
+    let mut quiet = tokio::time::Instant::now();
+    for _ in 0..3 {
+        let comment = piece(&mut body).await;
+        assert!(comment.starts_with(':'), "{comment:?}");
+        let seconds = quiet.elapsed().as_secs_f64();
+        assert!((9.0..=10.1).contains(&seconds), "{seconds}");
+        quiet = tokio::time::Instant::now();
+    }
+}
+
+#[tokio::test]
 async fn a_stream_of_a_running_log_ends_when_the_server_stops() {
     let doors = Doors::open().await;
     let environment = doors.app.environment("One", "echo hi\n").await;
@@ -115,13 +172,10 @@ async fn a_stream_of_a_running_log_ends_when_the_server_stops() {
     let path = format!("{}/log/stream", run_path(environment, run));
     let response = doors.get(&path).bearer(&doors.user).open().await;
     doors.stop.cancel();
-    tokio::time::timeout(
-        std::time::Duration::from_secs(20),
-        response.into_body().collect(),
-    )
-    .await
-    .expect("the stream ends")
-    .unwrap();
+    tokio::time::timeout(Duration::from_secs(20), response.into_body().collect())
+        .await
+        .expect("the stream ends")
+        .unwrap();
 }
 
 #[tokio::test]

@@ -58,6 +58,49 @@ pub(crate) async fn running(doors: &Doors) -> String {
 }
 
 #[tokio::test]
+async fn no_session_starts_with_docker_behind_a_network_policy() {
+    let doors = Doors::open().await;
+    let environment = doors.app.environment("Docker", "").await;
+    // No door saves both together; a row may hold them from elsewhere.
+    let store = doors.app.store.inner();
+    let row = store.environment(doors.app.organization, environment).await;
+    let mut row = row.unwrap().unwrap();
+    row.version += 1;
+    row.definition.privileged = true;
+    store
+        .update_environment(row.version - 1, &row, control::ports::Effects::default())
+        .await
+        .unwrap();
+    let refused = doors
+        .post("/groundwork/v1/sessions")
+        .bearer(&doors.developer)
+        .json(&json!({"environment_id": environment}))
+        .send()
+        .await;
+    let details = refused.refused(422, "environment_not_verified");
+    assert_eq!(
+        details["next_action"],
+        json!({
+            "operation_id": "managedAgentsUpdateEnvironment", "method": "PATCH",
+            "path": format!("/managed-agents/v1/environments/{environment}"),
+        })
+    );
+    assert!(
+        refused
+            .text
+            .contains("Turn privileged off, or open the network ({})"),
+        "{refused:?}"
+    );
+    // The console says the same before anybody tries.
+    let page = doors.app.control.sessions_page(&doors.app.admin).await;
+    let shown = &page.unwrap().environments[0];
+    assert_eq!(
+        shown.reason,
+        "It is privileged and restricts the network. Turn one of the two off."
+    );
+}
+
+#[tokio::test]
 async fn a_session_is_started_used_stopped_resumed_and_deleted() {
     let doors = Doors::open().await;
     let id = running(&doors).await;

@@ -290,3 +290,47 @@ async fn what_is_held_ends_at_once_when_the_server_stops() {
     assert_eq!(read.ok()["status"], "queued");
     assert_eq!(log.ok()["lines"], json!([]));
 }
+
+#[tokio::test]
+async fn a_page_of_a_log_holds_500_lines_unless_asked_otherwise() {
+    let doors = Doors::open().await;
+    let environment = doors.app.environment("One", "echo hi\n").await;
+    let run = doors.app.run(environment).await;
+    let worker = doors.app.worker("w").await;
+    let work = worker.claim().await;
+    let texts: Vec<String> = (0..600).map(|n| format!("line {n}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    worker
+        .write(work.held, work.next_seq, &texts)
+        .await
+        .unwrap();
+    let path = format!("{}/{run}/log", runs(environment));
+    let page = doors.get(&path).bearer(&doors.user).send().await.ok();
+    assert_eq!(page["lines"].as_array().unwrap().len(), 500);
+    assert_eq!(page["next_after"], 500);
+}
+
+#[tokio::test]
+async fn a_list_of_runs_holds_50_unless_asked_otherwise() {
+    let doors = Doors::open().await;
+    let environment = doors.app.environment("One", "echo hi\n").await;
+    let mut last = String::new();
+    for _ in 0..51 {
+        let run = doors.app.run(environment).await;
+        let stopped = doors
+            .app
+            .control
+            .cancel_setup_run(&doors.app.admin, environment, run);
+        stopped.await.unwrap();
+        last = run.to_string();
+    }
+    let list = doors
+        .get(&runs(environment))
+        .bearer(&doors.user)
+        .send()
+        .await
+        .ok();
+    let listed = list["setup_runs"].as_array().unwrap();
+    assert_eq!(listed.len(), 50);
+    assert_eq!(listed[0]["setup_run_id"], last, "newest first");
+}

@@ -408,38 +408,6 @@ async fn a_run_goes_on_waiting_while_workers_are_there_but_not_for_ever() {
 }
 
 #[tokio::test]
-async fn old_logs_go_and_say_when_and_the_runs_summary_stays() {
-    let app = TestApp::start().await;
-    let id = app.environment("one", "nope").await;
-    let run = app.run(id).await;
-    let worker = app.worker("w").await;
-    worker.fail(worker.claim().await.held).await;
-    app.clock.advance(Duration::from_secs(89 * 86_400));
-    app.control.tick_retention().await.unwrap();
-    assert!(!system_lines(&app, id, run).await.is_empty());
-    app.clock.advance(Duration::from_secs(2 * 86_400));
-    let now = app.clock.now();
-    assert!(app.control.tick_retention().await.unwrap() >= 1);
-    let view = app.control.run_view(&app.admin, id, run).await.unwrap();
-    assert_eq!(view.log.removed_at, Some(now));
-    assert_eq!(view.exit_code, Some(127));
-    assert!(view.stderr_tail.is_some());
-    let page = app
-        .control
-        .setup_run_log(&app.admin, id, run, LogQuery::default())
-        .await
-        .unwrap();
-    assert!(page.lines.is_empty());
-    let text = app
-        .control
-        .setup_run_log_text(&app.admin, id, run)
-        .await
-        .unwrap();
-    assert!(text.starts_with("The log was removed on "));
-    assert_eq!(app.control.tick_retention().await.unwrap(), 0, "once");
-}
-
-#[tokio::test]
 async fn expired_sign_ins_go() {
     let app = TestApp::start().await;
     let row = WebSessionRow {

@@ -1,7 +1,8 @@
-//! Finding a text in a whole log, its outline, and mending what made a run fail.
+//! Finding a text in a whole log, its outline, what is told when it is gone, and mending what made a run fail.
 
 use std::time::Duration;
 
+use control::{ports::Clock as _, setup_runs::LogQuery};
 use domain::{
     ids::{EnvironmentId, SetupRunId},
     mending::Raise,
@@ -218,7 +219,7 @@ async fn a_reader_of_pages_misses_nothing_of_a_line_that_grows() {
         worker.gateway.append_log(held, batch)
     };
     let page = |after: u64, wait_seconds: Option<u32>| {
-        let query = control::setup_runs::LogQuery {
+        let query = LogQuery {
             after,
             limit: None,
             wait_seconds,
@@ -267,4 +268,58 @@ async fn a_reader_of_pages_misses_nothing_of_a_line_that_grows() {
     assert_eq!(page(seq, None).await.unwrap().next_after, seq);
     worker.pass(held).await;
     assert_eq!(page(seq, None).await.unwrap().next_after, seq + 1);
+}
+
+#[tokio::test]
+async fn old_logs_go_and_say_when_and_the_runs_summary_stays() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "nope").await;
+    let run = app.run(id).await;
+    let worker = app.worker("w").await;
+    worker.fail(worker.claim().await.held).await;
+    app.clock.advance(Duration::from_secs(89 * 86_400));
+    app.control.tick_retention().await.unwrap();
+    let before = app
+        .control
+        .setup_run_log(&app.admin, id, run, LogQuery::default())
+        .await
+        .unwrap();
+    let lines = before.next_after;
+    assert_eq!(before.lines.len() as u64, lines);
+    app.clock.advance(Duration::from_secs(2 * 86_400));
+    let now = app.clock.now();
+    assert!(app.control.tick_retention().await.unwrap() >= 1);
+    let view = app.control.run_view(&app.admin, id, run).await.unwrap();
+    assert_eq!(view.log.removed_at, Some(now));
+    assert_eq!(view.exit_code, Some(127));
+    assert!(view.stderr_tail.is_some());
+    let page = app
+        .control
+        .setup_run_log(&app.admin, id, run, LogQuery::default())
+        .await
+        .unwrap();
+    let note = &page.lines[0];
+    assert_eq!((page.lines.len(), note.stream), (1, Stream::System));
+    assert_eq!(note.text, format!("The log was removed on {now}."));
+    assert_eq!(
+        (note.seq, page.next_after, note.at),
+        (lines + 1, lines + 1, now)
+    );
+    let query = LogQuery {
+        after: page.next_after,
+        ..LogQuery::default()
+    };
+    let rest = app
+        .control
+        .setup_run_log(&app.admin, id, run, query)
+        .await
+        .unwrap();
+    assert_eq!((rest.lines.len(), rest.next_after), (0, lines + 1), "once");
+    let text = app
+        .control
+        .setup_run_log_text(&app.admin, id, run)
+        .await
+        .unwrap();
+    assert!(text.starts_with("The log was removed on "));
+    assert_eq!(app.control.tick_retention().await.unwrap(), 0, "once");
 }

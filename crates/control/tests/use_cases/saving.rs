@@ -64,6 +64,117 @@ async fn a_lost_race_over_access_or_compute_is_a_conflict() {
 }
 
 #[tokio::test]
+async fn a_body_that_repeats_saved_access_or_compute_never_undoes_what_others_changed() {
+    let closed = json!({"version": "v1", "rules": []});
+    let closed_access = json!({"network_policy": closed, "privileged": false});
+    for (theirs, mine) in [
+        (
+            json!({"resources": {"cpu_milli": 4000, "memory_mib": 8192}}),
+            json!({"description": "mine", "resources": {}}),
+        ),
+        (
+            json!({"pvc_size_gi": 20}),
+            json!({"description": "mine", "pvc_size_gi": 0}),
+        ),
+        (
+            json!({"network_policy": {}, "expected_access": closed_access}),
+            json!({"description": "mine", "network_policy": closed}),
+        ),
+    ] {
+        let app = TestApp::start().await;
+        let id = app.environment("one", "true").await;
+        meanwhile(&app, id, theirs);
+        let error = refused(
+            app.control
+                .update_environment(&app.admin, id, &mine, None)
+                .await,
+        );
+        assert_eq!(error.code(), Code::RevisionConflict, "{mine}");
+        let history = app
+            .control
+            .environment_history(&app.admin, id)
+            .await
+            .unwrap();
+        assert_eq!(history.revisions.len(), 2, "only theirs: {mine}");
+    }
+    // Somebody else's edit of something else is in nobody's way.
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    meanwhile(&app, id, json!({"name": "theirs"}));
+    let mine =
+        json!({"description": "mine", "resources": {}, "pvc_size_gi": 0, "network_policy": closed});
+    let saved = app
+        .control
+        .update_environment(&app.admin, id, &mine, None)
+        .await
+        .unwrap()
+        .value;
+    assert_eq!(
+        (saved.name.as_str(), saved.description.as_str()),
+        ("theirs", "mine")
+    );
+}
+
+#[tokio::test]
+async fn going_back_is_not_in_the_way_of_a_run_that_starts_meanwhile() {
+    let edit = json!({"pvc_size_gi": 20});
+    for put_back in [false, true] {
+        let app = TestApp::start().await;
+        let id = app.environment("one", "true").await;
+        let worker = app.worker("w").await;
+        app.run(id).await;
+        worker.pass(worker.claim().await.held).await;
+        let edited = app
+            .control
+            .update_environment(&app.admin, id, &edit, None)
+            .await
+            .unwrap()
+            .value;
+        assert_eq!(edited.pvc_size_gi, 20);
+        let history = app
+            .control
+            .environment_history(&app.admin, id)
+            .await
+            .unwrap();
+        let seen = history.revisions[0].revision;
+        let (control, ctx) = (app.control.clone(), app.admin.clone());
+        app.store
+            .once(Moment::Before("update_environment"), move || async move {
+                control.start_setup_run(&ctx, id, None).await.unwrap();
+                Ok(())
+            });
+        let restored = if put_back {
+            app.control
+                .put_back_verified(&app.admin, id, &[], seen)
+                .await
+        } else {
+            app.control
+                .restore_environment_as_seen(&app.admin, id, 1, seen)
+                .await
+        }
+        .unwrap();
+        assert!(app.store.all_used());
+        assert_ne!(restored.pvc_size_gi, 20);
+        assert_eq!(restored.setup_verification.status, "running");
+    }
+}
+
+#[tokio::test]
+async fn going_back_over_an_edit_that_came_meanwhile_is_a_conflict() {
+    let app = TestApp::start().await;
+    let id = app.environment("one", "true").await;
+    app.control
+        .update_environment(&app.admin, id, &json!({"name": "two"}), None)
+        .await
+        .unwrap();
+    meanwhile(&app, id, json!({"description": "theirs"}));
+    assert_eq!(
+        code(app.control.restore_environment(&app.admin, id, 1).await),
+        Code::RevisionConflict
+    );
+}
+
+#[tokio::test]
 async fn a_change_of_neither_access_nor_compute_is_made_however_many_others_are_quicker() {
     let app = TestApp::start().await;
     let id = app.environment("one", "true").await;

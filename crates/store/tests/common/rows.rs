@@ -90,6 +90,7 @@ pub fn image(number: u64) -> SetupImage {
         size_bytes: 7,
         captured_at: at(5),
         usable: true,
+        warmup: None,
         warmup_message: None,
     }
 }

@@ -29,19 +29,11 @@ fn reference() -> Vec<Describe> {
     vec![
         call("GET", "/managed-agents/v1/sandbox-providers", "managedAgentsListSandboxProviders", Catalog, User, "List sandbox providers")
             .text("The kinds of sandboxes of this deployment, the default first. An environment's provider never changes.")
-            .json::<Items<SandboxProvider>>(200, "The providers.", json!({"items": [{
-                "provider": "runs", "displayName": "Agent runner",
-                "description": "Linux compute with a workspace of its own, a network policy and setup verification.",
-                "default": true, "requiresCredential": null,
-            }]}))
+            .json::<Items<SandboxProvider>>(200, "The providers.", examples::providers())
             .cached(),
         call("GET", "/managed-agents/v1/environment-templates", "managedAgentsListEnvironmentTemplates", Catalog, User, "List environment templates")
             .text("Starting points, by id. Each one's `definition` can be sent to *Create an environment* as it is.")
-            .json::<Items<EnvironmentTemplate>>(200, "The templates.", json!({"items": [{
-                "id": "base-sandbox", "revision": 1, "name": "Base sandbox",
-                "summary": "Python, Node and git, with access to package registries.", "icon": "box",
-                "features": ["Python", "Node"], "definition": {"name": "Base sandbox"},
-            }]}))
+            .json::<Items<EnvironmentTemplate>>(200, "The templates.", examples::templates())
             .cached(),
         call("GET", ALL, "managedAgentsListEnvironments", Environments, User, "List environments")
             .text("All of the organization's, newest first, whole and unpaged; `null` where there are none. For pages and \

@@ -63,7 +63,8 @@ pub(super) fn calls() -> Vec<Describe> {
             "managedAgentsGetEnvironmentSetupRunLog", SetupRuns, User, "Read a page of the log",
         )
             .text("Lines after a number, in order and without gaps; secrets are masked. Pass `next_after` as `after` to go on; with \
-                   `wait_seconds`, answers as soon as there is a line. Up to 4 MiB are kept (`truncated` is true past that).")
+                   `wait_seconds`, answers as soon as there is a line. Up to 4 MiB are kept (`truncated` is true past that), for \
+                   90 days: then one `system` line says that the log was removed, and when.")
             .parameter(query("after", after(), "The last `seq` that you have; 0 unless given."))
             .parameter(query(
                 "limit",
@@ -77,7 +78,8 @@ pub(super) fn calls() -> Vec<Describe> {
             "/managed-agents/v1/environments/{environment_id}/setup-runs/{setup_run_id}/cancel",
             "managedAgentsCancelEnvironmentSetupRun", SetupRuns, Developer, "Cancel a setup run",
         )
-            .text("The script is killed and the compute released; the environment's verdict stays as it was.")
+            .text("The script is killed and the compute released. An environment that was `verified`, and is unchanged, stays it; \
+                   any other is `never` afterwards, since the start of the run cleared its earlier verdict.")
             .no_body()
             .json::<SetupRun>(200, "The run; it may still be letting its compute go.", examples::queued_run())
             .errors(&[Code::SetupRunFinished]),
@@ -90,7 +92,7 @@ pub(super) fn calls() -> Vec<Describe> {
                    run changed), `end` (it has ended and every line was sent), `error` (an error, such as lost access). A comment \
                    comes every 10 seconds when nothing else does. The id of an event is the last `seq`, with a mark of \
                    the line's text where it may still change: come back with `Last-Event-ID` after a lost connection, and \
-                   nothing is missing or doubled.")
+                   nothing is missing or doubled. In the place of a log that was removed comes one line that says so.")
             .parameter(query("after", after(), "The last `seq` that you have; 0 unless given."))
             .parameter(Parameter {
                 name: "Last-Event-ID",
