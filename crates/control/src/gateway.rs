@@ -75,7 +75,9 @@ impl Control {
                 Err(error) if error.retryable() => return Err(unavailable_because(&error)),
                 Err(error) => {
                     tracing::error!(run = %row.setup_run_id, chain = ?error.chain(), "secret variables do not open");
-                    self.give_up_waiting(&row, CLOSED_SECRETS)
+                    // Whoever sets the values again mends it; to try again as it is would end in the same way.
+                    let code = FailureCode::EnvironmentSetupFailed;
+                    self.give_up_waiting(&row, code, CLOSED_SECRETS)
                         .await
                         .map_err(unavailable)?;
                     continue;

@@ -265,10 +265,11 @@ impl Control {
         Ok(false)
     }
 
-    /// Ends a waiting run that no worker took in time.
+    /// Ends a waiting run that no worker took in time, or that none can take; with the code and the sentence that say why.
     pub(crate) async fn give_up_waiting(
         &self,
         row: &SetupRunRow,
+        code: FailureCode,
         text: &str,
     ) -> Result<bool, StoreError> {
         let Ok(state) = row.state.decide(&Command::GiveUp) else {
@@ -279,7 +280,7 @@ impl Control {
         next.version += 1;
         next.state = state;
         next.finished_at = Some(now);
-        next.record.failure_code = Some(FailureCode::SandboxCapacityUnavailable);
+        next.record.failure_code = Some(code);
         next.record.message = text.to_owned();
         let written = self
             .write_run(row, &next, Some(&system_line(now, text)))

@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use domain::{ids::WorkerId, limits};
+use domain::{ids::WorkerId, limits, setup_run::FailureCode};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use wire::worker::Fault;
 
@@ -154,7 +154,8 @@ impl Control {
                     "No worker is there to take this run. Ask your operator to start one, then test again.",
                 )
             };
-            if waited < deadline || !self.give_up_waiting(&run, text).await? {
+            let code = FailureCode::SandboxCapacityUnavailable;
+            if waited < deadline || !self.give_up_waiting(&run, code, text).await? {
                 break;
             }
             count += 1;

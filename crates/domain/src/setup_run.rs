@@ -89,9 +89,9 @@ words! {
 words! {
     /// Why a run failed (spec 1-domain, `failure_code`).
     FailureCode {
-        /// The script.
+        /// The script; in the phase `provision`, something else about the environment that its members have to mend.
         EnvironmentSetupFailed = "environment_setup_failed",
-        /// No room on any machine.
+        /// No machine can run it now: no room, no worker, or no runner image.
         SandboxCapacityUnavailable = "sandbox_capacity_unavailable",
         /// The GPU is not there.
         SandboxGpuNotReady = "sandbox_gpu_not_ready",
@@ -200,7 +200,7 @@ pub enum Command {
         /// The attempt that was lost.
         attempt: u32,
     },
-    /// It waited too long for a worker to take it: it fails in `provision` (`sandbox_capacity_unavailable`).
+    /// It waited too long for a worker to take it, or no worker can: it fails in `provision`.
     GiveUp,
 }
 

@@ -311,16 +311,24 @@ impl Run {
     /// How the run ends without a sandbox.
     fn not_made(&self, error: &RuntimeError) -> Ending {
         tracing::warn!(%error, run = %self.held.setup_run_id, "a sandbox could not be made");
-        let refused =
-            |message: String| self.not_provided(FailureCode::SandboxCapacityUnavailable, message);
         match error {
-            RuntimeError::Capacity(why) => refused(format!("No sandbox could be started: {why}.")),
-            RuntimeError::NoImage(_) => refused(outcome::sentence(&error.to_string())),
-            RuntimeError::Unsupported(why) => refused(outcome::sentence(why)),
-            // The environment is to be mended, not the machine.
-            RuntimeError::Mount(why) => {
-                self.not_provided(FailureCode::EnvironmentSetupFailed, outcome::sentence(why))
-            }
+            RuntimeError::Capacity(why) => self.not_provided(
+                FailureCode::SandboxCapacityUnavailable,
+                format!("No sandbox could be started: {why}."),
+            ),
+            // The machine is to be mended, not the environment.
+            RuntimeError::NoImage(_) => self.not_provided(
+                FailureCode::SandboxCapacityUnavailable,
+                format!(
+                    "{} Ask your operator to get it there (groundwork runner-image), then test again.",
+                    outcome::sentence(&error.to_string())
+                ),
+            ),
+            // The environment is to be mended, not the machine: to try again as it is would end in the same way.
+            RuntimeError::Unsupported(why) | RuntimeError::Mount(why) => self.not_provided(
+                FailureCode::EnvironmentSetupFailed,
+                format!("{} The script was not run.", outcome::sentence(why)),
+            ),
             RuntimeError::Lost(_)
             | RuntimeError::Refused(_)
             | RuntimeError::Save { .. }

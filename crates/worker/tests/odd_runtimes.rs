@@ -237,12 +237,12 @@ async fn a_file_that_does_not_come_fails_the_run_before_a_sandbox_is_made() {
         (
             Some(Err(refused)),
             FailureCode::EnvironmentSetupFailed,
-            "The file x could not be fetched: it is gone.",
+            "The file x could not be fetched: it is gone. The script was not run.",
         ),
         (
             None,
             FailureCode::EnvironmentSetupFailed,
-            "The files that the environment mounts could not be fetched within 90 seconds. Mount fewer or smaller ones, or fetch them in the setup script.",
+            "The files that the environment mounts could not be fetched within 90 seconds. Mount fewer or smaller ones, or fetch them in the setup script. The script was not run.",
         ),
         (
             Some(Err(RuntimeError::Capacity("the disk is full".into()))),

@@ -145,29 +145,29 @@ async fn a_cancelled_run_is_reported_within_moments_and_only_once_its_compute_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn compute_that_cannot_be_had_fails_the_run_with_its_code() {
+async fn only_a_refusal_that_the_environment_cannot_mend_says_that_there_was_no_room() {
     let capacity = RuntimeError::Capacity("the machine's disk is full".to_owned());
     let cases = [
         (
             capacity,
+            FailureCode::SandboxCapacityUnavailable,
             "No sandbox could be started: the machine's disk is full.",
         ),
         (
             RuntimeError::NoImage("groundwork/runner:full".to_owned()),
-            "The runner image groundwork/runner:full is not on this machine.",
+            FailureCode::SandboxCapacityUnavailable,
+            "The runner image groundwork/runner:full is not on this machine. Ask your operator to get it there (groundwork runner-image), then test again.",
         ),
         (
             RuntimeError::Unsupported("docker cannot run here".to_owned()),
-            "Docker cannot run here.",
+            FailureCode::EnvironmentSetupFailed,
+            "Docker cannot run here. The script was not run.",
         ),
     ];
-    for (error, message) in cases {
+    for (error, code, message) in cases {
         let (worker, _, outcome) = Worker::one(Scenario::unprepared(error)).await;
         assert_eq!(outcome.message, message);
-        assert_eq!(
-            outcome.failure_code,
-            Some(FailureCode::SandboxCapacityUnavailable)
-        );
+        assert_eq!(outcome.failure_code, Some(code), "{message}");
         assert_eq!(outcome.phase, Phase::Provision);
         assert!(worker.runtime.calls().contains(&"destroy".to_owned()));
     }

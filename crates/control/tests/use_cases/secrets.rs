@@ -3,7 +3,11 @@
 use control::{
     Config, Error, Secret, SecretsKey, ServerKey, secrets::KeyCheck, variables::Variables,
 };
-use domain::{ids::EnvironmentId, roles::Role};
+use domain::{
+    ids::EnvironmentId,
+    roles::Role,
+    setup_run::{FailureCode, Phase},
+};
 use serde_json::{Value, json};
 use testkit::{Moment, TestApp, TestOptions};
 use wire::error::Code;
@@ -374,8 +378,15 @@ async fn another_key_is_noticed_and_stops_no_other_run() {
         ended
             .message
             .unwrap_or_default()
-            .contains("secret variables")
+            .contains("Set their values again")
     );
+    // To try again as it is would end in the same way.
+    assert_eq!(
+        ended.failure_code,
+        Some(FailureCode::EnvironmentSetupFailed)
+    );
+    assert_eq!(ended.phase, Some(Phase::Provision));
+    assert!(ended.next_action.unwrap().path.ends_with("/log"));
 }
 
 fn variables(plain: &[(&str, &str)], secret: &[(&str, &str)]) -> Variables {

@@ -10,6 +10,7 @@
 //! <root>/layers/<hex>/                  saved layers by digest
 //! ```
 
+mod bounded;
 mod layers;
 mod layout;
 mod needs;

@@ -6,6 +6,7 @@ use std::{
     net::IpAddr,
     path::{Path, PathBuf},
     str::FromStr,
+    time::Duration,
 };
 
 use flate2::read::MultiGzDecoder;
@@ -21,17 +22,22 @@ use oci_client::{
 };
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+use tokio::io::AsyncWrite;
 use tokio_util::io::ReaderStream;
 
 use super::{
-    ImageStore, RunnerImage, Variant, bytes_on_disk, hex_of,
+    ImageStore, RunnerImage, Variant,
+    bounded::{Bounded, Cut, Hashed, PACKED_MAX, announced, room},
+    bytes_on_disk, hex_of,
     layout::{ImageContents, Scratch, blob_path},
     needs,
     unpack::Unpacker,
 };
 
 /// Largest image configuration that is read.
-const CONFIG_MAX: i64 = 4 << 20;
+const CONFIG_MAX: u64 = 4 << 20;
+/// How long signing in and the manifest may take.
+const MANIFEST_WITHIN: Duration = Duration::from_secs(60);
 /// Most layers of an image.
 const LAYERS_MAX: usize = 128;
 
@@ -126,8 +132,8 @@ fn client(reference: &Reference) -> Client {
         } else {
             ClientProtocol::Https
         },
-        read_timeout: Some(std::time::Duration::from_secs(60)),
-        connect_timeout: Some(std::time::Duration::from_secs(15)),
+        read_timeout: Some(Duration::from_secs(60)),
+        connect_timeout: Some(Duration::from_secs(15)),
         user_agent: concat!("groundwork/", env!("CARGO_PKG_VERSION")),
         ..ClientConfig::default()
     })
@@ -237,9 +243,11 @@ impl ImageStore {
         };
         let client = client(&source);
         progress(&format!("asking {} for {reference}", source.registry()));
-        let (manifest, digest) = client
-            .pull_image_manifest(&source, &login.auth())
+        let auth = login.auth();
+        let asking = client.pull_image_manifest(&source, &auth);
+        let (manifest, digest) = tokio::time::timeout(MANIFEST_WITHIN, asking)
             .await
+            .map_err(|_| unusable("its manifest does not come to an end".into()))?
             .map_err(failed(&source))?;
         let dir = self
             .pulled_dir(&digest)
@@ -253,16 +261,12 @@ impl ImageStore {
             progress(&format!("{reference} is here already ({digest})"));
             return Ok(image);
         }
-        if manifest.layers.len() > LAYERS_MAX || manifest.config.size > CONFIG_MAX {
-            return Err(unusable(
-                "it has too many layers or too large a configuration".into(),
-            ));
+        if manifest.layers.len() > LAYERS_MAX {
+            return Err(unusable(format!("it has more than {LAYERS_MAX} layers")));
         }
-        let mut config = Vec::new();
-        client
-            .pull_blob(&source, &without_urls(&manifest.config), &mut config)
-            .await
-            .map_err(failed(&source))?;
+        let size = announced(&manifest.config, CONFIG_MAX).map_err(unusable)?;
+        let config = Bounded::new(Vec::new(), size, None);
+        let config = fetch(&client, &source, &manifest.config, config).await?;
         let config: Config = serde_json::from_slice(&config)
             .map_err(|error| unusable(format!("its configuration cannot be read ({error})")))?;
         if (config.os.as_str(), config.architecture.as_str()) != ("linux", "amd64") {
@@ -282,20 +286,20 @@ impl ImageStore {
         let rootfs = work.path.join("image/rootfs");
         fs::create_dir_all(&rootfs)?;
         let mut unpacker = Unpacker::new(&rootfs)?;
-        let count = manifest.layers.len();
+        let (count, mut left) = (manifest.layers.len(), PACKED_MAX);
         for (index, layer) in manifest.layers.iter().enumerate() {
             progress(&format!(
                 "layer {} of {count}: fetching {} KiB",
                 index + 1,
                 layer.size / 1024
             ));
+            let size = announced(layer, left).map_err(unusable)?;
+            left -= size;
+            room(&work.path, size)?;
             let packed = work.path.join("layer");
             let file = tokio::fs::File::create(&packed).await?;
-            // Its digest is checked on the way.
-            client
-                .pull_blob(&source, &without_urls(layer), file)
-                .await
-                .map_err(failed(&source))?;
+            let file = Bounded::new(file, size, Some(&work.path));
+            fetch(&client, &source, layer, file).await?;
             progress(&format!("layer {} of {count}: unpacking", index + 1));
             let gzip = match layer.media_type.as_str() {
                 IMAGE_LAYER_GZIP_MEDIA_TYPE | IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE => true,
@@ -376,25 +380,35 @@ impl ImageStore {
     }
 }
 
+/// Fetches a part of an image. Its digest is checked on the way, and its size is what was announced.
+async fn fetch<W: AsyncWrite + Unpin>(
+    client: &Client,
+    source: &Reference,
+    part: &OciDescriptor,
+    mut to: Bounded<W>,
+) -> Result<W, RegistryError> {
+    let sent = client.pull_blob(source, &without_urls(part), &mut to).await;
+    let other = |amount: &str| RegistryError::Image {
+        reference: source.to_string(),
+        why: format!(
+            "its registry sends {amount} of {} than the {} bytes that its manifest announces",
+            part.digest, part.size
+        ),
+    };
+    match (to.cut, sent) {
+        (Some(Cut::More), _) => Err(other("more")),
+        (Some(Cut::Full), _) => Err(io::Error::from_raw_os_error(libc::ENOSPC).into()),
+        (None, Err(error)) => Err(failed(source)(error)),
+        (None, Ok(())) if to.left > 0 => Err(other("less")),
+        (None, Ok(())) => Ok(to.out),
+    }
+}
+
 /// A descriptor that only its registry can serve: an image does not choose which other hosts we ask.
 fn without_urls(descriptor: &OciDescriptor) -> OciDescriptor {
     OciDescriptor {
         urls: None,
         ..descriptor.clone()
-    }
-}
-
-/// Hashes what is read.
-struct Hashed<R> {
-    from: R,
-    hash: Sha256,
-}
-
-impl<R: io::Read> io::Read for Hashed<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.from.read(buffer)?;
-        self.hash.update(&buffer[..count]);
-        Ok(count)
     }
 }
 
@@ -410,14 +424,12 @@ fn unpack(
     } else {
         Box::new(file)
     };
-    let mut tar = Hashed {
-        from,
-        hash: Sha256::new(),
-    };
+    let mut tar = Hashed::new(from, unpacker.stream);
     unpacker.layer(&mut tar)?;
     // What follows the archive's end is part of the digest too.
     io::copy(&mut tar, &mut io::sink())?;
-    let found = format!("sha256:{}", hex::encode(tar.hash.finalize()));
+    let (found, left) = tar.end();
+    unpacker.stream = left;
     if found != expected {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,

@@ -29,15 +29,14 @@ use nix::{
 };
 use tar::{Archive, Entry, EntryType};
 
-use super::pack::{OPAQUE, WHITEOUT};
+use super::{
+    bounded::{self, FILE_MAX, HEADERS_MAX, LOOK_EVERY, Metered, UNPACKED_MAX},
+    pack::{OPAQUE, WHITEOUT},
+};
 use crate::shim::sys::set_attribute;
 
 /// Ids inside a sandbox are below this.
 const IDS: u64 = 65_536;
-/// Bytes that unpacking leaves free on the disk.
-const RESERVE: u64 = 1 << 30;
-/// How often the free space is looked at, in bytes written.
-const LOOK_EVERY: u64 = 64 << 20;
 /// Most entries of all layers together.
 const ENTRIES_MAX: u64 = 5_000_000;
 const CHUNK: usize = 64 * 1024;
@@ -49,6 +48,10 @@ pub(super) struct Unpacker {
     /// Paths that the present layer made: its whiteouts do not mean these.
     made: HashSet<PathBuf>,
     entries: u64,
+    /// Bytes that files may still appear to have. Zeros take no room, but time.
+    left: u64,
+    /// Bytes of archives that may still be read.
+    pub(super) stream: u64,
     unlooked: u64,
     /// Device nodes that were left out.
     pub(super) devices: u64,
@@ -93,6 +96,9 @@ impl Unpacker {
             root: open(dir, flags, Mode::empty())?,
             made: HashSet::new(),
             entries: 0,
+            left: UNPACKED_MAX,
+            // Names, owners and times come on top of what is in the files.
+            stream: UNPACKED_MAX * 2,
             unlooked: LOOK_EVERY,
             devices: 0,
         })
@@ -131,17 +137,32 @@ impl Unpacker {
     /// Unpacks one layer over those before.
     pub(super) fn layer(&mut self, tar: impl Read) -> io::Result<()> {
         self.made.clear();
+        let (tar, meter) = Metered::new(tar);
         let mut archive = Archive::new(tar);
         let mut times = Vec::new();
-        for entry in archive.entries()? {
+        let mut entries = archive.entries()?;
+        loop {
+            // Long names and attributes are read into memory when the next entry is looked for.
+            meter.set(Some(HEADERS_MAX));
+            let Some(entry) = entries.next() else { break };
+            meter.set(None);
             let mut entry = entry?;
             self.entries += 1;
             if self.entries > ENTRIES_MAX {
                 return Err(io::Error::other("the image has too many files"));
             }
+            // Also of what is no file: its contents are read past.
+            let size = entry.size();
+            if size > FILE_MAX {
+                let path = entry.path()?.into_owned();
+                let why = format!("has more than {} GiB", FILE_MAX >> 30);
+                return Err(refused(&path, &why));
+            }
+            self.left = self.left.checked_sub(size).ok_or_else(bounded::too_large)?;
             if let Some(time) = self.entry(&mut entry)? {
                 times.push(time);
             }
+            io::copy(&mut entry, &mut io::sink())?;
         }
         // Last, because what is put into a directory changes its time.
         for (path, seconds) in times.into_iter().rev() {
@@ -300,11 +321,7 @@ impl Unpacker {
             return Ok(());
         }
         self.unlooked = 0;
-        let stat = nix::sys::statvfs::statvfs(&self.dir)?;
-        if stat.blocks_available() * stat.fragment_size() < RESERVE {
-            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
-        }
-        Ok(())
+        bounded::room(&self.dir, 0)
     }
 
     /// Removes what lower layers have in a directory.

@@ -238,6 +238,127 @@ fn ids_of_the_host_device_nodes_and_trusted_attributes_do_not_come_in() {
     assert_eq!(names("capable"), ["security.capability"]);
 }
 
+/// A header as it is in an archive, whatever its size says.
+fn head(kind: EntryType, size: u64, change: impl FnOnce(&mut Header)) -> Vec<u8> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(kind);
+    header.set_path("name").unwrap();
+    header.set_mode(0o644);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_size(size);
+    change(&mut header);
+    header.set_cksum();
+    header.as_bytes().to_vec()
+}
+
+/// A file that holds nothing and appears to be of this size.
+fn hole(size: u64) -> Vec<u8> {
+    head(EntryType::GNUSparse, 0, |header| {
+        let gnu = header.as_gnu_mut().unwrap();
+        let number = |field: &mut [u8; 12], value: u64| {
+            // As GNU tar writes what does not fit as text.
+            *field = [0; 12];
+            field[0] = 0x80;
+            field[4..].copy_from_slice(&value.to_be_bytes());
+        };
+        number(&mut gnu.realsize, size);
+        number(&mut gnu.sparse[0].offset, size);
+        number(&mut gnu.sparse[0].numbytes, 0);
+    })
+}
+
+#[test]
+fn what_is_small_on_its_way_and_endless_here_is_refused_at_once() {
+    const ENDLESS: u64 = 1 << 40;
+    let (headers, file) = (HEADERS_MAX, FILE_MAX);
+    let attacks: Vec<(&str, Vec<u8>, &str)> = vec![
+        (
+            "attributes",
+            head(EntryType::XHeader, ENDLESS, |_| ()),
+            "headers",
+        ),
+        (
+            "attributes for all",
+            head(EntryType::XGlobalHeader, ENDLESS, |_| ()),
+            "GiB",
+        ),
+        (
+            "a long name",
+            head(EntryType::GNULongName, ENDLESS, |_| ()),
+            "headers",
+        ),
+        (
+            "a long link",
+            head(EntryType::GNULongLink, ENDLESS, |_| ()),
+            "headers",
+        ),
+        (
+            "a name just too long",
+            head(EntryType::GNULongName, headers, |_| ()),
+            "headers",
+        ),
+        ("a file of holes", hole(1 << 60), "GiB"),
+        (
+            "a file of zeros",
+            head(EntryType::Regular, file + 1, |_| ()),
+            "GiB",
+        ),
+        (
+            "a directory with contents",
+            head(EntryType::Directory, ENDLESS, |_| ()),
+            "GiB",
+        ),
+        (
+            "a link with contents",
+            head(EntryType::Symlink, ENDLESS, |_| ()),
+            "GiB",
+        ),
+    ];
+    for (name, archive, words) in attacks {
+        let place = Place::new();
+        let mut unpacker = Unpacker::new(&place.root()).unwrap();
+        let mut read = 0_u64;
+        let bomb = Counted(Read::chain(&archive[..], io::repeat(0)), &mut read);
+        let refused = unpacker.layer(bomb).unwrap_err();
+        assert_eq!(
+            refused.kind(),
+            io::ErrorKind::InvalidData,
+            "{name}: {refused}"
+        );
+        assert!(refused.to_string().contains(words), "{name}: {refused}");
+        assert!(read < 4 << 20, "{name}: {read} bytes were read");
+        place.untouched();
+    }
+}
+
+/// Counts what is read.
+struct Counted<'a, R>(R, &'a mut u64);
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read(buffer)?;
+        *self.1 += count as u64;
+        Ok(count)
+    }
+}
+
+#[test]
+fn holes_of_many_files_are_counted_together() {
+    let place = Place::new();
+    let mut unpacker = Unpacker::new(&place.root()).unwrap();
+    unpacker.left = 10 << 20;
+    let archive = hole(4 << 20).repeat(3);
+    let refused = unpacker.layer(&archive[..]).unwrap_err();
+    assert!(refused.to_string().contains("unpacked"), "{refused}");
+    let mut unpacker = Unpacker::new(&place.root()).unwrap();
+    unpacker.left = 12 << 20;
+    unpacker.layer(&archive[..]).unwrap();
+    let meta = fs::metadata(place.root().join("name")).unwrap();
+    assert_eq!((meta.len(), meta.blocks()), (4 << 20, 0));
+}
+
 #[test]
 fn layers_lie_over_each_other_with_whiteouts_and_opaque_directories() {
     let place = Place::new();

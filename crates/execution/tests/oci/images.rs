@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::MetadataExt, process::Command};
 
 use execution::runtime::{Runtime, RuntimeError};
 
-use crate::support::{Bench, spec};
+use crate::support::{Bench, Small, spec};
 
 const PREPARE: &str = r#"
 echo hello >/workspace/file
@@ -216,37 +216,6 @@ async fn a_deletion_that_was_cut_off_is_finished_at_the_next_start() {
     fs::create_dir_all(half.join("etc")).unwrap();
     bench.runtime.reclaim().await.unwrap();
     assert_eq!(fs::read_dir(bench.layers()).unwrap().count(), 0);
-}
-
-/// A small file system in the place of a directory, for as long as this lives.
-struct Small(std::path::PathBuf);
-
-impl Small {
-    fn mount(at: &std::path::Path, size: &str) -> Self {
-        fs::create_dir_all(at).unwrap();
-        let options = format!("size={size},mode=700");
-        let flags = nix::mount::MsFlags::empty();
-        nix::mount::mount(
-            Some("none"),
-            at,
-            Some("tmpfs"),
-            flags,
-            Some(options.as_str()),
-        )
-        .unwrap();
-        Self(at.to_owned())
-    }
-
-    fn used(&self) -> u64 {
-        let stat = nix::sys::statvfs::statvfs(&self.0).unwrap();
-        (stat.blocks() - stat.blocks_free()) * stat.fragment_size()
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -203,6 +203,37 @@ fn close(dir: &Path) {
     std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
 }
 
+/// A small file system in the place of a directory, for as long as this lives.
+pub struct Small(PathBuf);
+
+impl Small {
+    pub fn mount(at: &Path, size: &str) -> Self {
+        std::fs::create_dir_all(at).unwrap();
+        let options = format!("size={size},mode=700");
+        let flags = nix::mount::MsFlags::empty();
+        nix::mount::mount(
+            Some("none"),
+            at,
+            Some("tmpfs"),
+            flags,
+            Some(options.as_str()),
+        )
+        .unwrap();
+        Self(at.to_owned())
+    }
+
+    pub fn used(&self) -> u64 {
+        let stat = nix::sys::statvfs::statvfs(&self.0).unwrap();
+        (stat.blocks() - stat.blocks_free()) * stat.fragment_size()
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = nix::mount::umount2(&self.0, nix::mount::MntFlags::MNT_DETACH);
+    }
+}
+
 pub fn new_id() -> SandboxId {
     Id::from_uuid(uuid::Uuid::new_v4())
 }
