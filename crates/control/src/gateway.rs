@@ -8,7 +8,7 @@ use domain::{
     fingerprint,
     ids::{ImageId, WorkerId},
     limits,
-    run_records::RunRecords,
+    run_records::{RunRecords, kept_host},
     secrets::SecretVars,
     setup_run::{Command, End, FailureCode, Phase, Refusal, Status},
     timestamp::Timestamp,
@@ -184,7 +184,7 @@ impl Control {
         record.failed_command.clone_from(&outcome.failed_command);
         record.hint_code = outcome.hint_code;
         record.hint.clone_from(&outcome.hint);
-        record.hint_host.clone_from(&outcome.hint_host);
+        record.hint_host = outcome.hint_host.as_deref().map(kept_host);
         record.stderr_tail = outcome
             .stderr_tail
             .as_deref()
@@ -393,6 +393,8 @@ impl Gateway for LocalGateway {
     async fn record(&self, held: Held, records: RunRecords) -> Result<(), GatewayError> {
         let control = &self.0;
         let store = &control.0.store;
+        // A worker is told what to keep within, but not trusted to.
+        let records = records.bounded();
         match store
             .record_run(held.setup_run_id, held.attempt, &records)
             .await

@@ -50,9 +50,16 @@ pub(crate) struct Lease {
 }
 
 pub(crate) fn unavailable(error: StoreError) -> GatewayError {
-    // The chain goes to the log here, once; the worker only needs to know to try again.
+    // The chain goes to the log here, once; the worker only needs to know whether to try again.
     tracing::error!(error = ?error, "a worker's call failed");
-    GatewayError::Unavailable("the database failed".to_owned())
+    match error {
+        StoreError::Unavailable(_) => {
+            GatewayError::Unavailable("the database is unavailable".to_owned())
+        }
+        StoreError::Constraint(_) | StoreError::Corrupt { .. } | StoreError::Other(_) => {
+            GatewayError::Refused("the database refused it".to_owned())
+        }
+    }
 }
 
 fn failure_code(reason: &str) -> FailureCode {

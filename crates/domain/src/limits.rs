@@ -40,6 +40,10 @@ pub const SANDBOX_TIMEOUT_MAX: u32 = 86_400;
 pub const DISK_GI_DEFAULT: u32 = 10;
 /// Largest workspace disk, GiB.
 pub const DISK_GI_MAX: u32 = 100;
+/// Bytes of a host's name, in rules and in what is kept of a run (RFC 1035 without the final dot).
+pub const HOST_MAX_BYTES: usize = 253;
+/// Hosts that are kept of one run; further ones are only counted (ours).
+pub const RUN_HOSTS_MAX: usize = 10_000;
 /// Rules of a network policy.
 pub const NETWORK_RULES_MAX: usize = 200;
 /// Environment variables.

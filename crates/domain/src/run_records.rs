@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::setup_run::UnknownWord;
+use crate::{limits, setup_run::UnknownWord};
 
 /// How an attempt to reach a host ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -96,6 +96,18 @@ pub struct AskedHost {
     pub count: u64,
 }
 
+/// A host as it is kept: without control characters, and no longer than a host's name can be
+/// ([`limits::HOST_MAX_BYTES`]). What is longer is no host; its beginning is kept, with an ellipsis.
+pub fn kept_host(host: &str) -> String {
+    const ELLIPSIS: char = '…';
+    let mut kept: String = host.chars().filter(|c| !c.is_control()).collect();
+    if kept.len() > limits::HOST_MAX_BYTES {
+        kept.truncate(kept.floor_char_boundary(limits::HOST_MAX_BYTES - ELLIPSIS.len_utf8()));
+        kept.push(ELLIPSIS);
+    }
+    kept
+}
+
 /// How long a script line took, all its turns together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineTime {
@@ -113,6 +125,21 @@ pub struct RunRecords {
     pub hosts: Vec<AskedHost>,
     /// Seconds per script line, in order of first run; empty: nothing new.
     pub timings: Vec<LineTime>,
+}
+
+impl RunRecords {
+    /// The same within its bounds, whoever reported it: no more hosts than are kept of a run, no longer names than a host
+    /// can have, no more times than a script has lines.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        self.hosts.truncate(limits::RUN_HOSTS_MAX);
+        for asked in &mut self.hosts {
+            asked.host = kept_host(&asked.host);
+            asked.redirected_from = asked.redirected_from.as_deref().map(kept_host);
+        }
+        self.timings.truncate(limits::SCRIPT_MAX_BYTES);
+        self
+    }
 }
 
 /// The times of an earlier run for the lines of a script that may have been edited since: of the line with the same number
@@ -179,6 +206,48 @@ mod tests {
                 .collect();
             assert_eq!(found, expected, "{script:?}");
         }
+    }
+
+    #[test]
+    fn a_host_is_kept_within_bounds_and_between_characters() {
+        let longest = format!("{}.example", "a".repeat(245));
+        assert_eq!(kept_host(&longest), longest);
+        for (host, bytes) in [
+            ("a".repeat(254), 253),
+            ("a".repeat(100_000), 253),
+            // Characters of two and of four bytes, which the cut would go through.
+            ("ä".repeat(4_000), 253),
+            ("😀".repeat(4_000), 251),
+        ] {
+            let kept = kept_host(&host);
+            assert_eq!(kept.len(), bytes, "{kept}");
+            assert!(kept.ends_with('…') && host.starts_with(kept.trim_end_matches('…')));
+        }
+        assert_eq!(kept_host("a\0b\n.example"), "ab.example");
+    }
+
+    #[test]
+    fn records_are_bounded_whoever_reports_them() {
+        let asked = AskedHost {
+            host: "a".repeat(8_192),
+            port: 80,
+            outcome: EgressOutcome::Denied,
+            rule: None,
+            redirected_from: Some("b".repeat(16_384)),
+            line: None,
+            count: 1,
+        };
+        let bounded = RunRecords {
+            hosts: vec![asked; limits::RUN_HOSTS_MAX + 1],
+            timings: vec![LineTime { line: 1, micros: 1 }; limits::SCRIPT_MAX_BYTES + 1],
+        }
+        .bounded();
+        assert_eq!(bounded.hosts.len(), limits::RUN_HOSTS_MAX);
+        assert_eq!(bounded.timings.len(), limits::SCRIPT_MAX_BYTES);
+        let longest = |host: &str| host.len() == limits::HOST_MAX_BYTES;
+        assert!(bounded.hosts.iter().all(|asked| {
+            longest(&asked.host) && asked.redirected_from.as_deref().is_some_and(longest)
+        }));
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn main() -> io::Result<ExitCode> {
         .push("127.0.0.0/8".parse().map_err(io::Error::other)?);
     let network = Network::create(config)?;
     let runtime = tokio::runtime::Runtime::new()?;
-    let (events, _told) = mpsc::unbounded_channel();
+    let (events, _told) = mpsc::channel(1_024);
     let _context = runtime.enter();
     let _gateway = network.serve(Arc::new(Here), events)?;
     runtime.block_on(network.ready(Duration::from_secs(5)))?;

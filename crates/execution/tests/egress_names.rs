@@ -10,7 +10,7 @@ use hickory_proto::{
     op::{Message, ResponseCode},
     rr::{Name, RecordType},
 };
-use lab::{Plan, allow, ask_tcp, ask_udp, dns, lookup, question, rules};
+use lab::{Ending, Plan, allow, ask_tcp, ask_udp, begun, dns, hello, lookup, question, rules};
 
 #[test]
 fn a_name_is_answered_by_rule_and_never_sent_on() {
@@ -132,6 +132,40 @@ fn what_cannot_be_a_host_is_no_name_even_when_every_name_is_allowed() {
         let code = Message::from_vec(&answer).unwrap().metadata.response_code;
         assert_eq!(code, ResponseCode::NXDomain, "{labels:?}");
     }
+}
+
+#[test]
+fn a_name_that_is_longer_than_a_host_can_be_is_refused_and_never_kept() {
+    let lab = Plan::new(allow(&["*"]))
+        .name("good.example", &["203.0.113.1"])
+        .build();
+    lab.echo("203.0.113.1:443");
+    lab.echo("203.0.113.1:80");
+    for length in [254, 8_192, 15_000] {
+        let name = format!("{}a", "a.".repeat(length / 2));
+        let request = format!("GET / HTTP/1.1\r\nHost: {name}\r\n\r\n");
+        lab.inside(move || {
+            let ending = begun("good.example.:443", &hello(Some(&name), &[]));
+            assert_eq!(ending, Ending::Reset, "{length}");
+            let ending = begun("good.example.:80", request.as_bytes());
+            assert_eq!(ending, Ending::Reset, "{length}");
+        });
+    }
+    for (port, why) in [
+        (443, "the TLS hello is damaged"),
+        (80, "the HTTP request's Host makes no sense"),
+    ] {
+        let record = lab.record("good.example", port);
+        assert_eq!(record.outcome, EgressOutcome::Mismatch, "{port}");
+        assert_eq!(record.detail, why);
+    }
+    let hosts = lab
+        .network
+        .report()
+        .records
+        .into_iter()
+        .map(|record| record.host);
+    assert!(hosts.into_iter().all(|host| host == "good.example"));
 }
 
 #[test]

@@ -63,6 +63,9 @@ pub enum GatewayError {
     /// The control plane cannot be reached or failed; try again.
     #[error("the control plane did not answer: {0}")]
     Unavailable(String),
+    /// The control plane cannot keep what it was told, and would not the next time.
+    #[error("the control plane refused the call: {0}")]
+    Refused(String),
 }
 
 /// A worker's announcement.

@@ -161,7 +161,7 @@ impl Agent {
                     }
                     None => break,
                 },
-                Err(GatewayError::Unavailable(reason)) => {
+                Err(GatewayError::Unavailable(reason) | GatewayError::Refused(reason)) => {
                     tracing::warn!(reason, "no run could be claimed");
                 }
             }

@@ -14,7 +14,10 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// The run is not ours any more.
+/// How long a cancelled run's log and records may still take to be kept.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The run is not ours any more, or nobody waits for what was to be told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gone;
 
@@ -41,8 +44,27 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Tries until the control plane answers or the lease is lost.
+    /// Tells what happens in a run: tries until the control plane answers, the lease is lost, or somebody has cancelled
+    /// the run and waits.
     pub(crate) async fn persist<T, F>(&self, call: impl Fn() -> F) -> Result<T, Gone>
+    where
+        F: Future<Output = Result<T, GatewayError>>,
+    {
+        let mut wishes = self.wishes.clone();
+        let waited_for = async {
+            wishes.cancel().await;
+            self.time.sleep(CANCEL_PATIENCE).await;
+        };
+        tokio::select! {
+            biased;
+            told = self.insist(call) => told,
+            () = waited_for => Err(Gone),
+        }
+    }
+
+    /// Tells how a run ended: tries until the control plane answers or the lease is lost. What it refuses it would refuse
+    /// the next time, too: the run is let go, and its lease runs out.
+    pub(crate) async fn insist<T, F>(&self, call: impl Fn() -> F) -> Result<T, Gone>
     where
         F: Future<Output = Result<T, GatewayError>>,
     {
@@ -52,6 +74,11 @@ impl Caller {
             match call().await {
                 Ok(answer) => return Ok(answer),
                 Err(GatewayError::Fenced) => {
+                    self.wish.send(Wish::Abandon);
+                    return Err(Gone);
+                }
+                Err(GatewayError::Refused(reason)) => {
+                    tracing::error!(reason, "the control plane refuses what it is told of a run");
                     self.wish.send(Wish::Abandon);
                     return Err(Gone);
                 }

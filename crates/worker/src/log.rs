@@ -5,14 +5,14 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use domain::{
     hints::BlockedHost,
     redaction::MASK,
-    run_records::{AskedHost, LineTime, RunRecords},
+    run_records::{AskedHost, LineTime, RunRecords, kept_host},
 };
 use execution::{
     logs::{Batch, Limits, Pipeline},
     runtime::{EgressEvent, EgressOutcome, Event, ScriptEnd},
 };
 use tokio::sync::mpsc;
-use wire::worker::{Assignment, Fault, Gateway, Held, LogBatch, RunOutcome};
+use wire::worker::{Assignment, Fault, Gateway, GatewayError, Held, LogBatch, RunOutcome};
 
 use crate::{
     calls::{Caller, Gone},
@@ -180,21 +180,32 @@ impl RunLog {
             return Err(Gone);
         }
         self.caller
-            .persist(|| self.gateway.record(self.held, records.clone()))
+            .persist(|| async {
+                match self.gateway.record(self.held, records.clone()).await {
+                    // The run itself does not hang on what is told beside its log.
+                    Err(GatewayError::Refused(reason)) => {
+                        tracing::error!(reason, "hosts and times of a run could not be kept");
+                        Ok(())
+                    }
+                    told => told,
+                }
+            })
             .await
     }
 
-    /// A host as it is reported: a name can hold a secret, too.
+    /// A host's name as it may leave the worker: masked, because it can hold a secret, and only then cut, because a cut
+    /// secret is not found.
+    fn host(&self, name: &str) -> String {
+        kept_host(&self.pipeline.redact(name))
+    }
+
     fn asked(&self, line: u32, event: &EgressEvent) -> AskedHost {
         AskedHost {
-            host: self.pipeline.redact(&event.host),
+            host: self.host(&event.host),
             port: event.port,
             outcome: event.outcome,
             rule: event.rule.and_then(|rule| u32::try_from(rule).ok()),
-            redirected_from: event
-                .redirected_from
-                .as_deref()
-                .map(|from| self.pipeline.redact(from)),
+            redirected_from: event.redirected_from.as_deref().map(|from| self.host(from)),
             line: (line > 0).then_some(line),
             count: event.count,
         }
@@ -267,11 +278,8 @@ impl RunLog {
             .filter(|(_, event)| event.outcome == EgressOutcome::Denied)
             .filter(|(at, _)| *at == self.line || *at == line)
             .map(|(_, event)| BlockedHost {
-                host: self.pipeline.redact(&event.host),
-                redirected_by: event
-                    .redirected_from
-                    .as_deref()
-                    .map(|from| self.pipeline.redact(from)),
+                host: self.host(&event.host),
+                redirected_by: event.redirected_from.as_deref().map(|from| self.host(from)),
             })
             .collect()
     }

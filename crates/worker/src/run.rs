@@ -71,7 +71,7 @@ impl Rescue {
         release(&self.shared, self.sandbox).await;
         let fault = fault("worker_fault", "The worker failed while it drove this run.");
         let call = || self.shared.gateway.give_back(self.held, fault.clone());
-        let _ = self.caller.persist(call).await;
+        let _ = self.caller.insist(call).await;
     }
 }
 
@@ -152,6 +152,10 @@ impl Run {
     /// Drives the run. Its end is reported only when its compute is gone.
     pub(crate) async fn drive(mut self) {
         let ending = match self.attempt().await {
+            // Who cancelled waits for the end, whatever could not be told before it.
+            Err(Ending::Gone) if self.wishes.now() == Wish::Cancel => {
+                Ending::Finish(Box::new(outcome::cancelled(self.phase)))
+            }
             Ok(ending) | Err(ending) => ending,
         };
         release(&self.shared, self.sandbox).await;
@@ -160,15 +164,16 @@ impl Run {
         let reported = match ending {
             Ending::Finish(outcome) => {
                 let outcome = self.log.masked(*outcome);
-                if self.log.note(&outcome.message).await.is_err() {
+                let noted = self.log.note(&outcome.message).await;
+                if noted.is_err() && self.wishes.now() != Wish::Cancel {
                     return;
                 }
                 let call = || gateway.finish(held, outcome.clone());
-                self.caller.persist(call).await
+                self.caller.insist(call).await
             }
             Ending::GiveBack(fault) => {
                 let call = || gateway.give_back(held, fault.clone());
-                self.caller.persist(call).await
+                self.caller.insist(call).await
             }
             Ending::Gone => Err(Gone),
         };

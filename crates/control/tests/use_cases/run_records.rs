@@ -1,6 +1,6 @@
 //! Hosts and times of a run, and the host that is allowed because a run was refused it.
 
-use control::Control;
+use control::{Control, ports::StoreError};
 use domain::{
     host_groups::HostGroups,
     ids::EnvironmentId,
@@ -122,6 +122,60 @@ async fn hosts_are_seen_while_the_run_goes_on_and_counted_at_its_end() {
         .unwrap();
     assert_eq!((timings.total_seconds, timings.previous), (2.0, None));
     assert_eq!(timings.lines[0].text, "curl a");
+}
+
+#[tokio::test]
+async fn what_a_worker_reports_is_kept_within_bounds() {
+    let app = TestApp::start().await;
+    let id = environment(&app, &json!({})).await;
+    let run = app.run(id).await;
+    let worker = app.worker("w").await;
+    let held = worker.claim().await.held;
+    let long = AskedHost {
+        redirected_from: Some("b".repeat(16_384)),
+        ..asked(&"ä".repeat(8_192), EgressOutcome::Denied)
+    };
+    let report = RunRecords {
+        hosts: vec![long, asked("a\0b.example", EgressOutcome::Denied)],
+        timings: Vec::new(),
+    };
+    worker.gateway.record(held, report).await.unwrap();
+    let seen = app
+        .control
+        .setup_run_egress(&app.admin, id, run)
+        .await
+        .unwrap();
+    let long = &seen.hosts[0];
+    assert!(long.host.len() <= 253 && long.host.ends_with("ä…"));
+    assert_eq!(long.redirected_from.as_deref().map(str::len), Some(253));
+    assert_eq!(seen.hosts[1].host, "ab.example");
+}
+
+#[tokio::test]
+async fn a_report_that_the_database_refuses_is_told_apart_from_one_that_it_cannot_take_now() {
+    let app = TestApp::start().await;
+    let id = environment(&app, &json!({})).await;
+    app.run(id).await;
+    let worker = app.worker("w").await;
+    let held = worker.claim().await.held;
+    let report = || RunRecords {
+        hosts: vec![asked("a.example", EgressOutcome::Denied)],
+        timings: Vec::new(),
+    };
+    for (refused, error) in [
+        (true, StoreError::Other("too large".into())),
+        (false, StoreError::Unavailable("busy".into())),
+    ] {
+        app.store
+            .once(Moment::Before("record_run"), || async { Err(error) });
+        let answer = worker.gateway.record(held, report()).await;
+        match answer {
+            Err(GatewayError::Refused(_)) => assert!(refused),
+            Err(GatewayError::Unavailable(_)) => assert!(!refused),
+            other => panic!("{other:?}"),
+        }
+    }
+    worker.gateway.record(held, report()).await.unwrap();
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use std::{borrow::Cow, net::IpAddr, net::Ipv6Addr};
 
-/// Longest host name, characters (RFC 1035 without the final dot).
-const HOST_MAX: usize = 253;
+use crate::limits::HOST_MAX_BYTES as HOST_MAX;
+
 /// Longest label, characters.
 const LABEL_MAX: usize = 63;
 

@@ -2,7 +2,10 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use domain::network_policy::{Cidr, NetworkPolicy, RuleAction};
+use domain::{
+    limits::RUN_HOSTS_MAX,
+    network_policy::{Cidr, NetworkPolicy, RuleAction},
+};
 
 /// One sandbox's egress.
 #[derive(Debug, Clone)]
@@ -26,6 +29,8 @@ pub struct Limits {
     pub names: usize,
     /// Distinct attempts (host, port, outcome) that are kept; further ones are only counted.
     pub records: usize,
+    /// Bytes of text that the kept attempts have together; beyond them attempts are only counted, too.
+    pub record_bytes: usize,
     /// A denied attempt is told again when it comes so long after it was told (with its count).
     pub tell_again: Duration,
     /// DNS questions a second; more wait, and what the socket does not hold is lost.
@@ -54,7 +59,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             names: 65_536,
-            records: 20_000,
+            records: RUN_HOSTS_MAX,
+            record_bytes: 2 << 20,
             tell_again: Duration::from_secs(1),
             questions_per_second: 5_000,
             connections_per_second: 2_000,

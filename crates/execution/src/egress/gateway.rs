@@ -74,7 +74,7 @@ impl Gateway {
         names: Arc<Names>,
         ledger: Arc<Ledger>,
         resolver: Arc<dyn Resolver>,
-        events: mpsc::UnboundedSender<EgressEvent>,
+        events: mpsc::Sender<EgressEvent>,
     ) -> io::Result<Self> {
         let Sockets {
             dns_udp,

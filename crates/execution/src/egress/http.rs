@@ -1,6 +1,8 @@
 //! Reads HTTP/1 requests, strictly: what two readers could take in two ways is refused, so that the far side sees the same
 //! `Host` that was judged, in every request of a connection.
 
+use domain::network_policy::normalise_host;
+
 /// Longest head of a message.
 pub(super) const HEAD_MAX: usize = 32 * 1024;
 const LINE_MAX: usize = 4 * 1024;
@@ -181,7 +183,7 @@ fn number(text: &[u8], radix: u32) -> Option<u64> {
         .flatten()
 }
 
-/// The host of a `Host` field or of a target's authority.
+/// The host of a `Host` field or of a target's authority: an address, or a name that a host can have, so never a long one.
 fn host_of(value: &[u8]) -> Result<String, &'static str> {
     const BAD: &str = "the HTTP request's Host makes no sense";
     let text = std::str::from_utf8(value).map_err(|_| BAD)?;
@@ -207,7 +209,7 @@ fn host_of(value: &[u8]) -> Result<String, &'static str> {
         Some(digits) => digits.bytes().all(|byte| byte.is_ascii_digit()),
         None => port.is_empty(),
     };
-    if host.is_empty() || !port_fits {
+    if !port_fits || normalise_host(host).is_none() {
         return Err(BAD);
     }
     Ok(host.to_ascii_lowercase())

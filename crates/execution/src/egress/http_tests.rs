@@ -10,6 +10,9 @@ fn host(head: &str) -> Result<String, &'static str> {
 
 #[test]
 fn a_request_names_its_host() {
+    let longest = format!("{}a.example", "a.".repeat(122));
+    assert_eq!(longest.len(), 253);
+    let label = format!("{}.example", "a".repeat(64));
     for (value, expected) in [
         ("example.org", Some("example.org")),
         ("EXAMPLE.org.", Some("example.org")),
@@ -27,6 +30,11 @@ fn a_request_names_its_host() {
         ("a,b", None),
         ("a/b", None),
         ("exämple.org", None),
+        ("a..example", None),
+        (&longest, Some(longest.as_str())),
+        (&format!("a{longest}"), None),
+        (&label, None),
+        (&"a.".repeat(4_096), None),
     ] {
         let found = host(&format!("GET / HTTP/1.1\r\nHost: {value}\r\n\r\n"));
         assert_eq!(found.ok().as_deref(), expected, "{value}");

@@ -106,7 +106,7 @@ impl Network {
 
     /// Starts to answer names and connections, on the current tokio runtime, whose threads must be in the host's network
     /// namespace: connections go out from there. Each host and port met for the first time is told to `events` before the client has
-    /// its answer (the limit on records bounds how many).
+    /// its answer; what the channel has no room for is not told, but reported.
     /// Dropping what is returned ends all of it, and the namespace is closed again.
     ///
     /// # Errors
@@ -114,7 +114,7 @@ impl Network {
     pub fn serve(
         &self,
         resolver: Arc<dyn Resolver>,
-        events: mpsc::UnboundedSender<EgressEvent>,
+        events: mpsc::Sender<EgressEvent>,
     ) -> io::Result<Gateway> {
         let sockets = self
             .sockets

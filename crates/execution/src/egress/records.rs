@@ -17,7 +17,7 @@ use crate::runtime::{EgressEvent, EgressOutcome};
 pub struct EgressReport {
     /// In order of first attempt.
     pub records: Vec<EgressEvent>,
-    /// Attempts beyond the limit on distinct records.
+    /// Attempts beyond the limits on what is kept.
     pub beyond_limit: u64,
 }
 
@@ -29,18 +29,22 @@ struct Books {
     /// How often something was told again.
     told_again: u32,
     index: HashMap<(String, u16, EgressOutcome), usize>,
+    /// Of the records' texts.
+    bytes: usize,
     beyond_limit: u64,
     /// Host that was redirected to, and the host that did.
     redirects: HashMap<String, String>,
-    news: Option<mpsc::UnboundedSender<EgressEvent>>,
+    news: Option<mpsc::Sender<EgressEvent>>,
 }
 
-/// Nobody may be listening between two scripts, so what waits to be told is bounded.
+/// Told once more are at most so many attempts: a script that asks for ever fills no log.
 const TOLD_AGAIN_MAX: u32 = 10_000;
 
-fn tell(news: &Option<mpsc::UnboundedSender<EgressEvent>>, event: &EgressEvent) {
+/// Nobody may be listening (in a session nobody is), so what waits to be told is bounded: what finds no room is not told,
+/// but it is in the report like everything else.
+fn tell(news: &Option<mpsc::Sender<EgressEvent>>, event: &EgressEvent) {
     if let Some(news) = news {
-        let _ = news.send(event.clone());
+        let _ = news.try_send(event.clone());
     }
 }
 
@@ -48,6 +52,7 @@ fn tell(news: &Option<mpsc::UnboundedSender<EgressEvent>>, event: &EgressEvent) 
 pub(super) struct Ledger {
     books: Mutex<Books>,
     limit: usize,
+    bytes_limit: usize,
     tell_again: Duration,
 }
 
@@ -73,6 +78,7 @@ impl Ledger {
         Self {
             books: Mutex::new(Books::default()),
             limit: limits.records,
+            bytes_limit: limits.record_bytes,
             tell_again: limits.tell_again,
         }
     }
@@ -83,7 +89,7 @@ impl Ledger {
     }
 
     /// Attempts go to `news` from now on: each first one, and a denied one again after a while.
-    pub(super) fn announce_to(&self, news: mpsc::UnboundedSender<EgressEvent>) {
+    pub(super) fn announce_to(&self, news: mpsc::Sender<EgressEvent>) {
         self.books().news = Some(news);
     }
 
@@ -116,17 +122,17 @@ impl Ledger {
             }
             return;
         }
-        if books.records.len() >= self.limit {
+        let redirected_from = books.redirects.get(host).filter(|_| outcome.blocked());
+        let bytes =
+            books.bytes + host.len() + detail.len() + redirected_from.map_or(0, String::len);
+        if books.records.len() >= self.limit || bytes > self.bytes_limit {
             books.beyond_limit += 1;
             return;
         }
+        books.bytes = bytes;
         let mut event = EgressEvent {
             rule,
-            redirected_from: books
-                .redirects
-                .get(host)
-                .filter(|_| outcome.blocked())
-                .cloned(),
+            redirected_from: redirected_from.cloned(),
             detail: detail.to_owned(),
             ..EgressEvent::new(host, port, outcome)
         };
@@ -155,5 +161,50 @@ impl Ledger {
             records: books.records.clone(),
             beyond_limit: books.beyond_limit,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ledger(limits: Limits) -> Ledger {
+        Ledger::new(&limits)
+    }
+
+    fn deny(ledger: &Ledger, host: &str) {
+        ledger.record(host, 0, EgressOutcome::Denied, None, "", Count::One);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_in_bytes_and_the_rest_only_counted() {
+        let ledger = ledger(Limits {
+            record_bytes: 1_000,
+            ..Limits::default()
+        });
+        for n in 0..100 {
+            deny(&ledger, &format!("{n:0100}"));
+        }
+        deny(&ledger, &format!("{:0100}", 0));
+        let report = ledger.report();
+        assert_eq!((report.records.len(), report.beyond_limit), (10, 90));
+        assert_eq!(report.records[0].count, 2, "what is kept is counted on");
+    }
+
+    #[test]
+    fn what_nobody_listens_to_does_not_pile_up_and_is_reported() {
+        let ledger = ledger(Limits::default());
+        let (news, mut told) = mpsc::channel(3);
+        ledger.announce_to(news);
+        for n in 0..10 {
+            deny(&ledger, &format!("n{n}.example"));
+        }
+        let waiting = std::iter::from_fn(|| told.try_recv().ok()).count();
+        assert_eq!((waiting, ledger.report().records.len()), (3, 10));
+        deny(&ledger, "later.example");
+        assert_eq!(
+            told.try_recv().map(|event| event.host),
+            Ok("later.example".into())
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! Reads the server name out of a TLS hello, strictly: what is unclear is refused.
 
+use domain::network_policy::normalise_host;
+
 /// Longest hello that is read, in bytes of the stream.
 pub(super) const HELLO_MAX: usize = 16 * 1024;
 const RECORD_HEADER: usize = 5;
@@ -113,7 +115,7 @@ fn server_name(body: &[u8]) -> Result<Option<String>, &'static str> {
     Ok(server)
 }
 
-/// The one host name of a server name extension.
+/// The one host name of a server name extension: one that a host can have, so never a long one.
 fn only_name(value: &[u8]) -> Option<String> {
     let mut value = Reader(value);
     let mut list = Reader(value.vector16()?);
@@ -126,11 +128,10 @@ fn only_name(value: &[u8]) -> Option<String> {
     }
     let name = std::str::from_utf8(name).ok()?;
     let name = name.strip_suffix('.').unwrap_or(name);
-    let plain = !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':'));
-    plain.then(|| name.to_ascii_lowercase())
+    let plain = name
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':'));
+    (plain && normalise_host(name).is_some()).then(|| name.to_ascii_lowercase())
 }
 
 struct Reader<'a>(&'a [u8]);

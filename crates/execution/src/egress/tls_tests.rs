@@ -58,6 +58,24 @@ fn no_damage_makes_a_hello_panic_or_name_something_longer() {
 }
 
 #[test]
+fn a_server_name_is_one_that_a_host_can_have() {
+    let longest = format!("{}a.example", "a.".repeat(122));
+    let read = |server: &str| hello(&record(&message(server)));
+    assert!(matches!(read(&longest), Hello::Names { server: Some(name), .. } if name == longest));
+    assert!(matches!(read("2001:db8::1"), Hello::Names { .. }));
+    for server in [
+        format!("a{longest}"),
+        format!("{}.example", "a".repeat(64)),
+        "a".repeat(16_000),
+        "a..example".into(),
+        "not:an:address".into(),
+        String::new(),
+    ] {
+        assert_eq!(read(&server), Hello::Refused(DAMAGED), "{server}");
+    }
+}
+
+#[test]
 fn a_hello_without_extensions_names_nothing() {
     let mut body = vec![3, 1];
     body.extend([7; 32]);

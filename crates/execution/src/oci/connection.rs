@@ -159,9 +159,9 @@ impl Connection {
     pub(super) async fn ask(&self, request: Request) -> Outcome {
         let number = self.next.fetch_add(1, Ordering::SeqCst);
         let (answer, mut outcome) = oneshot::channel();
-        lock(&self.shared.pending).insert(number, answer);
         let frame = frames::encode(&Asked { number, request }, &[])
             .map_err(|error| RuntimeError::Other(error.to_string()))?;
+        lock(&self.shared.pending).insert(number, answer);
         {
             let mut write = self.write.lock().await;
             let Some(write) = write.as_mut() else {

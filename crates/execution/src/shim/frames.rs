@@ -245,6 +245,18 @@ pub fn encode<T: Serialize>(header: &T, body: &[u8]) -> io::Result<Vec<u8>> {
     Ok(frame)
 }
 
+/// Lays out a reply. One that fits into no frame is answered by an error in its place: whoever asked waits for an answer.
+///
+/// # Errors
+/// As [`encode`], for an error's text alone.
+pub fn reply(number: u64, result: Result<Reply, RuntimeError>) -> io::Result<Vec<u8>> {
+    encode(&Said::Reply { number, result }, &[]).or_else(|error| {
+        let why = format!("what the sandbox has to say cannot be sent: {error}");
+        let result = Err(RuntimeError::Other(why));
+        encode(&Said::Reply { number, result }, &[])
+    })
+}
+
 /// Sizes of header and body from the first eight bytes.
 fn sizes(prefix: [u8; 8]) -> io::Result<(usize, usize)> {
     let [a, b, c, d, e, f, g, h] = prefix;
@@ -318,7 +330,10 @@ pub async fn write<T: Serialize>(
 
 #[cfg(test)]
 mod tests {
+    use domain::limits::SCRIPT_MAX_BYTES;
+
     use super::*;
+    use crate::runtime::EgressOutcome;
 
     #[tokio::test]
     async fn a_frame_keeps_header_and_bytes() {
@@ -344,6 +359,48 @@ mod tests {
             );
         }
         assert!(read::<Said>(&mut stream).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_fits_into_no_frame_is_answered_by_an_error() {
+        let end = |text: usize| {
+            Reply::Ended(Box::new(ScriptEnd {
+                failed_command: "x".repeat(text),
+                ..ScriptEnd::default()
+            }))
+        };
+        for (text, whole) in [(1_024, true), (HEADER_MAX, false)] {
+            let frame = reply(7, Ok(end(text))).unwrap();
+            let said = read::<Said>(&mut frame.as_slice()).await.unwrap();
+            let Some((Said::Reply { number: 7, result }, _)) = said else {
+                panic!("not the reply");
+            };
+            assert_eq!(result.is_ok(), whole, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_fullest_report_of_hosts_fits_into_a_frame() {
+        let limits = crate::egress::Limits::default();
+        let bytes = limits.record_bytes / limits.records;
+        let event = EgressEvent {
+            rule: Some(usize::MAX),
+            redirected_from: Some(String::new()),
+            count: u64::MAX,
+            // The character of a host that JSON makes the most of.
+            ..EgressEvent::new("\\".repeat(bytes), 65_535, EgressOutcome::UpstreamFailed)
+        };
+        let end = ScriptEnd {
+            timings: vec![(u32::MAX, Duration::MAX); SCRIPT_MAX_BYTES / 2],
+            failed_command: "\u{1}".repeat(SCRIPT_MAX_BYTES),
+            egress: vec![event; limits.records],
+            ..ScriptEnd::default()
+        };
+        let said = Said::Reply {
+            number: u64::MAX,
+            result: Ok(Reply::Ended(Box::new(end))),
+        };
+        assert!(encode(&said, &[]).is_ok());
     }
 
     #[tokio::test]

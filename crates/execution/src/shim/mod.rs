@@ -180,7 +180,12 @@ impl Voice {
     }
 
     async fn reply(&self, number: u64, result: Result<Reply, RuntimeError>) {
-        self.say(&Said::Reply { number, result }, &[]).await;
+        match frames::reply(number, result) {
+            Ok(frame) => {
+                let _ = self.0.send(frame).await;
+            }
+            Err(error) => tracing::error!(%error, "a reply could not be made"),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     driver::{self, Stop, Stops},
+    egress::EgressReport,
     runtime::{EgressEvent, EgressOutcome, Event, RuntimeError, ScriptEnd, ScriptSpec},
 };
 
@@ -118,10 +119,18 @@ impl Sandbox {
             Vec::new()
         };
         self.container.kill().await?;
-        let egress = self.egress_report().await;
+        let EgressReport {
+            records: egress,
+            beyond_limit,
+        } = self.egress_report().await;
         // What the kernel refused last may be known only now.
         while let Ok(event) = self.egress.lock().await.try_recv() {
             announce(event, &sink).await;
+        }
+        if beyond_limit > 0 {
+            let text =
+                format!("egress: {beyond_limit} more attempts at other hosts are not listed");
+            let _ = sink.send(Event::System { text }).await;
         }
         let (disk_used, disk_size) = disk::usage(&self.disk());
         Ok(ScriptEnd {
@@ -160,13 +169,13 @@ impl Sandbox {
     }
 
     /// Hosts that were asked for.
-    async fn egress_report(&self) -> Vec<EgressEvent> {
+    async fn egress_report(&self) -> EgressReport {
         let network = self.network.clone();
         match tokio::task::spawn_blocking(move || network.report()).await {
-            Ok(report) => report.records,
+            Ok(report) => report,
             Err(error) => {
                 tracing::warn!(%error, "the egress report is missing");
-                Vec::new()
+                EgressReport::default()
             }
         }
     }

@@ -34,6 +34,8 @@ use crate::{
 
 /// How long the gateway may take to answer inside.
 const GATEWAY_LIMIT: Duration = Duration::from_secs(10);
+/// Attempts to reach a host that wait to be told; further ones are only reported.
+const EGRESS_WAITING: usize = 1_024;
 /// Most commands at once.
 const COMMANDS_MAX: usize = 128;
 /// Most connections to ports inside at once.
@@ -66,7 +68,7 @@ pub struct Sandbox {
     /// Its network.
     pub network: Arc<Network>,
     /// Attempts to reach a host for the first time, as they happen; taken by the run.
-    pub egress: tokio::sync::Mutex<mpsc::UnboundedReceiver<egress::EgressEvent>>,
+    pub egress: tokio::sync::Mutex<mpsc::Receiver<egress::EgressEvent>>,
     /// Commands of a session.
     pub commands: Commands,
     root: Root,
@@ -158,7 +160,7 @@ impl Sandbox {
             Ok(root)
         });
         let (root, network) = (root.await?, Arc::new(network.await?));
-        let (events, egress) = mpsc::unbounded_channel();
+        let (events, egress) = mpsc::channel(EGRESS_WAITING);
         let gateway = network
             .serve(Arc::new(SystemResolver), events)
             .map_err(failed("serving the sandbox's network"))?;

@@ -180,7 +180,7 @@ pub struct Lab {
     pub table: Arc<Table>,
     pub gateway: Option<Gateway>,
     pub runtime: Option<tokio::runtime::Runtime>,
-    events: Mutex<mpsc::UnboundedReceiver<EgressEvent>>,
+    events: Mutex<mpsc::Receiver<EgressEvent>>,
 }
 
 impl Lab {
@@ -220,7 +220,7 @@ impl Lab {
                     .enable_all()
                     .build()
                     .unwrap();
-                let (tell, told) = mpsc::unbounded_channel();
+                let (tell, told) = mpsc::channel(20_000);
                 let gateway = {
                     let _context = runtime.enter();
                     network.serve(table, tell).unwrap()

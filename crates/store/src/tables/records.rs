@@ -1,17 +1,21 @@
 //! What is kept of a run beside its log: hosts asked for, seconds per script line. Rows of an earlier attempt go with the
 //! first report of a later one.
 
+use std::collections::{HashMap, HashSet};
+
 use control::ports::{Appended, StoreError, Topic};
 use domain::{
     ids::SetupRunId,
-    run_records::{AskedHost, RunRecords},
+    limits,
+    run_records::{AskedHost, EgressOutcome, RunRecords},
 };
+use serde::Serialize;
 
 use crate::{
     Database,
     columns::{Columns, json},
     db::{Row, Tx, values},
-    dialect::locking,
+    dialect::{KEEP_HOSTS, locking},
 };
 
 pub(super) async fn record(
@@ -42,9 +46,7 @@ pub(super) async fn record(
     ] {
         tx.execute(table, values![id, attempt]).await?;
     }
-    for host in &records.hosts {
-        keep(&mut tx, id, attempt, host).await?;
-    }
+    keep(&mut tx, id, attempt, &records.hosts).await?;
     if !records.timings.is_empty() {
         tx.execute(
             "INSERT INTO setup_run_timings (setup_run_id, attempt, timings) VALUES ($1, $2, $3) \
@@ -58,36 +60,112 @@ pub(super) async fn record(
     Ok(Appended::Done)
 }
 
-/// What was learnt at the first attempt (which line, which rule, who redirected) stays; the larger count counts.
+/// Hosts in one statement.
+const HOSTS_AT_ONCE: usize = 1_000;
+
+/// A host on its way into the table.
+#[derive(Serialize)]
+struct NewHost<'a> {
+    host: &'a str,
+    port: u16,
+    outcome: &'static str,
+    position: u64,
+    rule: Option<u32>,
+    redirected_from: Option<&'a str>,
+    line: Option<u32>,
+    count: i64,
+}
+
+/// Keeps hosts in their order behind those that are kept already, and no more than are kept of a run. What was learnt at
+/// the first attempt (which line, which rule, who redirected) stays; the larger count counts.
 async fn keep(
     tx: &mut Tx<'_>,
     id: SetupRunId,
     attempt: u32,
-    host: &AskedHost,
+    hosts: &[AskedHost],
 ) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO setup_run_hosts (setup_run_id, host, port, outcome, attempt, position, rule, redirected_from, \
-         script_line, asked) VALUES ($1, $2, $3, $4, $5, \
-         (SELECT COALESCE(MAX(position), 0) + 1 FROM setup_run_hosts WHERE setup_run_id = $1), $6, $7, $8, $9) \
-         ON CONFLICT (setup_run_id, host, port, outcome) DO UPDATE SET \
-         rule = COALESCE(setup_run_hosts.rule, excluded.rule), \
-         redirected_from = COALESCE(setup_run_hosts.redirected_from, excluded.redirected_from), \
-         script_line = COALESCE(setup_run_hosts.script_line, excluded.script_line), \
-         asked = CASE WHEN excluded.asked > setup_run_hosts.asked THEN excluded.asked ELSE setup_run_hosts.asked END",
-        values![
-            id,
-            &host.host,
-            u32::from(host.port),
-            host.outcome.as_str(),
-            attempt,
-            host.rule.map(i64::from),
-            &host.redirected_from,
-            host.line.map(i64::from),
-            host.count,
-        ],
-    )
-    .await?;
+    if hosts.is_empty() {
+        return Ok(());
+    }
+    let row = tx
+        .row(
+            "SELECT $1 AS setup_run_id, COUNT(*) AS kept, COALESCE(MAX(position), 0) AS newest \
+             FROM setup_run_hosts WHERE setup_run_id = $1",
+            values![id],
+        )
+        .await?;
+    let (mut kept, mut newest): (usize, u64) = match &row {
+        Some(row) => {
+            let columns = Columns::new(row, "setup_run_hosts", "setup_run_id");
+            (columns.count("kept")?, columns.count("newest")?)
+        }
+        None => (0, 0),
+    };
+    let known = if kept + hosts.len() > limits::RUN_HOSTS_MAX {
+        known(tx, id).await?
+    } else {
+        HashSet::new()
+    };
+    // One statement changes no row twice.
+    let mut at: HashMap<(&str, u16, EgressOutcome), usize> = HashMap::new();
+    let mut new: Vec<NewHost<'_>> = Vec::with_capacity(hosts.len());
+    for asked in hosts {
+        let count = i64::try_from(asked.count).unwrap_or(i64::MAX);
+        let key = (asked.host.as_str(), asked.port, asked.outcome);
+        if let Some(same) = at.get(&key).and_then(|at| new.get_mut(*at)) {
+            same.count = same.count.max(count);
+            same.rule = same.rule.or(asked.rule);
+            same.redirected_from = same.redirected_from.or(asked.redirected_from.as_deref());
+            same.line = same.line.or(asked.line);
+            continue;
+        }
+        if !known.contains(&(asked.host.clone(), asked.port, asked.outcome)) {
+            if kept >= limits::RUN_HOSTS_MAX {
+                continue;
+            }
+            kept += 1;
+        }
+        newest += 1;
+        at.insert(key, new.len());
+        new.push(NewHost {
+            host: &asked.host,
+            port: asked.port,
+            outcome: asked.outcome.as_str(),
+            position: newest,
+            rule: asked.rule,
+            redirected_from: asked.redirected_from.as_deref(),
+            line: asked.line,
+            count,
+        });
+    }
+    for some in new.chunks(HOSTS_AT_ONCE) {
+        tx.execute(KEEP_HOSTS, values![id, attempt, json(&some)?])
+            .await?;
+    }
     Ok(())
+}
+
+/// What names the hosts that are kept of a run.
+async fn known(
+    tx: &mut Tx<'_>,
+    id: SetupRunId,
+) -> Result<HashSet<(String, u16, EgressOutcome)>, StoreError> {
+    let rows = tx
+        .rows(
+            "SELECT setup_run_id, host, port, outcome FROM setup_run_hosts WHERE setup_run_id = $1",
+            values![id],
+        )
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let columns = Columns::new(row, "setup_run_hosts", "setup_run_id");
+            Ok((
+                columns.text("host")?,
+                columns.count("port")?,
+                columns.word("outcome")?,
+            ))
+        })
+        .collect()
 }
 
 pub(super) async fn read(db: &Database, id: SetupRunId) -> Result<RunRecords, StoreError> {

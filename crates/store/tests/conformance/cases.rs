@@ -96,6 +96,8 @@ macro_rules! suite {
                 hosts_come_back_in_order_of_first_attempt,
                 a_repeated_report_changes_nothing_and_the_larger_count_counts,
                 records_of_an_attempt_that_lost_the_run_are_fenced,
+                ten_thousand_hosts_of_the_longest_name_are_kept_quickly_and_no_more,
+                a_host_that_comes_twice_in_a_report_is_one_record,
                 racing_reports_keep_every_host,
                 records_go_with_the_log,
                 an_unreadable_record_is_named,

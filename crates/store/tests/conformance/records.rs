@@ -1,8 +1,11 @@
 //! What is kept of a run beside its log.
 
 use control::ports::{Appended, Doorbell, Store, StoreError, Topic};
+use std::time::{Duration, Instant};
+
 use domain::{
     ids::SetupRunId,
+    limits::{HOST_MAX_BYTES, RUN_HOSTS_MAX},
     run_records::{AskedHost, EgressOutcome, LineTime, RunRecords},
     setup_run::{Command, End, Phase},
 };
@@ -131,6 +134,61 @@ pub async fn records_of_an_attempt_that_lost_the_run_are_fenced(bed: &Bed) {
     assert_eq!(record(bed, 2, &old).await, Appended::Fenced, "over");
     let unknown = bed.db.record_run(rows::id(9), 1, &old).await.unwrap();
     assert_eq!(unknown, Appended::Fenced);
+}
+
+pub async fn ten_thousand_hosts_of_the_longest_name_are_kept_quickly_and_no_more(bed: &Bed) {
+    driven(bed).await;
+    // Nothing that an index could make shorter.
+    let name = |n: usize| {
+        let mut state = n as u64 + 1;
+        let noise = std::iter::repeat_with(|| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            char::from(b'a' + (state >> 59) as u8 % 26)
+        });
+        let name: String = noise.take(HOST_MAX_BYTES - 6).collect();
+        format!("{name}{n:06}")
+    };
+    let all: Vec<AskedHost> = (0..RUN_HOSTS_MAX)
+        .map(|n| AskedHost {
+            redirected_from: Some(name(n)),
+            ..asked(&name(n), EgressOutcome::Denied, 1)
+        })
+        .collect();
+    let begun = Instant::now();
+    assert_eq!(record(bed, 1, &hosts(&all[..5_000])).await, Appended::Done);
+    assert_eq!(record(bed, 1, &hosts(&all)).await, Appended::Done);
+    let took = begun.elapsed();
+    // In a release build a tenth of it; position by position it was minutes.
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(bed.db.run_records(run()).await.unwrap().hosts, all);
+
+    let counted = AskedHost {
+        count: 9,
+        ..all[7].clone()
+    };
+    let beyond = asked("one-more.example", EgressOutcome::Denied, 1);
+    let more = [beyond.clone(), counted.clone(), beyond];
+    assert_eq!(record(bed, 1, &hosts(&more)).await, Appended::Done);
+    let kept = bed.db.run_records(run()).await.unwrap().hosts;
+    assert_eq!(kept.len(), RUN_HOSTS_MAX);
+    assert_eq!(kept[7], counted);
+}
+
+pub async fn a_host_that_comes_twice_in_a_report_is_one_record(bed: &Bed) {
+    driven(bed).await;
+    let first = asked("a.example", EgressOutcome::Denied, 1);
+    let again = AskedHost {
+        rule: Some(2),
+        count: 4,
+        ..first.clone()
+    };
+    let other = asked("b.example", EgressOutcome::Denied, u64::MAX);
+    record(bed, 1, &hosts(&[first, again.clone(), other])).await;
+    let kept = bed.db.run_records(run()).await.unwrap().hosts;
+    assert_eq!(kept[0], again);
+    assert_eq!((kept.len(), kept[1].count), (2, i64::MAX as u64));
 }
 
 pub async fn racing_reports_keep_every_host(bed: &Bed) {

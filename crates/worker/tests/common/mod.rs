@@ -71,6 +71,8 @@ pub struct State {
     orders: HashMap<SetupRunId, Order>,
     /// No call is answered.
     pub down: bool,
+    /// Calls of these names (`append_log`, `record`) are answered like this.
+    pub failing: HashMap<&'static str, GatewayError>,
     /// Names of calls in order, heartbeats and log batches left out.
     pub calls: Vec<String>,
     pub heartbeats: usize,
@@ -141,6 +143,10 @@ impl FakeGateway {
         let state = self.state();
         let lines = state.log.get(&run).into_iter().flatten();
         lines.map(|l| l.text.clone()).collect()
+    }
+
+    fn failing(&self, call: &str) -> Result<(), GatewayError> {
+        self.state().failing.get(call).cloned().map_or(Ok(()), Err)
     }
 
     fn held(&self, held: Held) -> Result<MutexGuard<'_, State>, GatewayError> {
@@ -242,6 +248,7 @@ impl Gateway for FakeGateway {
     async fn append_log(&self, held: Held, batch: LogBatch) -> Result<(), GatewayError> {
         // A little slow, as a database is.
         tokio::time::sleep(Duration::from_millis(1)).await;
+        self.failing("append_log")?;
         let mut state = self.held(held)?;
         state.batches += 1;
         state.truncated |= batch.truncated;
@@ -258,6 +265,7 @@ impl Gateway for FakeGateway {
         Ok(())
     }
     async fn record(&self, held: Held, records: RunRecords) -> Result<(), GatewayError> {
+        self.failing("record")?;
         let mut state = self.held(held)?;
         state.records.push(records);
         Ok(())

@@ -1,0 +1,97 @@
+//! What a worker does when the control plane cannot keep what it is told of a run.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{sync::Arc, time::Duration};
+
+use common::{FakeGateway, Worker, config, plan, scripted};
+use execution::runtime::{EgressEvent, EgressOutcome};
+use testkit::{Scenario, Step};
+use tokio::time::Instant;
+use wire::worker::{GatewayError, RunResult};
+
+/// A script that asks for a host and goes on for a while.
+fn asking(host: &str) -> Scenario {
+    let mut scenario = Scenario::lines(&["a"], 0);
+    scenario.steps = vec![
+        Step::Egress(EgressEvent::new(host, 443, EgressOutcome::Denied)),
+        Step::Wait(Duration::from_secs(60)),
+    ];
+    scenario
+}
+
+fn answered(call: &'static str, answer: GatewayError) -> Arc<FakeGateway> {
+    let gateway = Arc::new(FakeGateway::default());
+    gateway.state().failing.insert(call, answer);
+    gateway
+}
+
+fn worker_of(gateway: Arc<FakeGateway>, scenario: Scenario) -> Worker {
+    let runtime = scripted([scenario]);
+    Worker::with(gateway, Arc::clone(&runtime), runtime, config("w1"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_too_long_is_masked_and_then_cut() {
+    let token = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+    // The cut would go through the token.
+    let host = format!("{}.{token}.example", "a".repeat(230));
+    let worker = Worker::start([asking(&host)]);
+    let run = worker.gateway.admit(plan("curl a\n"));
+    worker.outcome(run).await;
+    let state = worker.gateway.state();
+    let kept = &state.records[0].hosts[0].host;
+    assert!(kept.len() <= 253 && !kept.contains("ghp_"), "{kept}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_records_are_refused_ends_as_its_script_did() {
+    let refused = GatewayError::Refused("no".to_owned());
+    let worker = worker_of(answered("record", refused), asking("a.example"));
+    let run = worker.gateway.admit(plan("curl a\n"));
+    assert_eq!(worker.outcome(run).await.result, RunResult::Succeeded);
+    assert!(worker.gateway.state().records.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_log_is_refused_is_let_go() {
+    let refused = GatewayError::Refused("no".to_owned());
+    let worker = worker_of(answered("append_log", refused), Scenario::passing());
+    worker.gateway.admit(plan("true\n"));
+    worker
+        .until("it is claimed", |s| s.calls.iter().any(|c| c == "claim"))
+        .await;
+    let since = Instant::now();
+    while worker.runtime.calls().last().map(String::as_str) != Some("destroy") {
+        assert!(since.elapsed() < Duration::from_secs(40), "it never let go");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(worker.runtime.living(), 0);
+    // Its place is free for another.
+    worker.gateway.state().failing.clear();
+    let next = worker.gateway.admit(plan("true\n"));
+    assert_eq!(worker.outcome(next).await.result, RunResult::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_cancelled_though_what_it_tells_cannot_be_kept() {
+    for call in ["record", "append_log"] {
+        let away = GatewayError::Unavailable("full".to_owned());
+        let worker = worker_of(answered(call, away), asking("a.example"));
+        let run = worker.gateway.admit(plan("curl a\n"));
+        worker
+            .until("it is driven", |s| s.calls.iter().any(|c| c == "claim"))
+            .await;
+        // The lease is good all the while: the heartbeat is answered.
+        tokio::time::sleep(Duration::from_secs(90)).await;
+        assert!(worker.gateway.state().outcomes.is_empty(), "{call}");
+        worker.gateway.cancel(run);
+        let asked = Instant::now();
+        let outcome = worker.outcome(run).await;
+        assert_eq!(outcome.result, RunResult::Cancelled, "{call}");
+        assert!(asked.elapsed() < Duration::from_secs(20), "{call}");
+        assert_eq!(worker.runtime.living(), 0);
+    }
+}
