@@ -236,12 +236,11 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
+    /// Other users may write to the parent (`/tmp`): the name is none that they can guess, nothing that has it is taken
+    /// over, and nobody else gets in.
     pub(super) fn new(parent: &Path) -> io::Result<Self> {
-        let path = parent.join(format!(".groundwork-image.{}.partial", std::process::id()));
-        if path.exists() {
-            fs::remove_dir_all(&path)?;
-        }
-        fs::create_dir_all(&path)?;
+        // Made exclusively, with mode 0700.
+        let path = nix::unistd::mkdtemp(&parent.join(".groundwork-image.partial.XXXXXX"))?;
         Ok(Self { path })
     }
 }

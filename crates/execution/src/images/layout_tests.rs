@@ -177,3 +177,47 @@ fn a_file_whose_name_would_hide_others_is_left_out_and_named() {
         ]
     );
 }
+
+#[test]
+fn an_export_into_a_directory_of_others_takes_nothing_over_and_lets_nobody_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let theirs = dir.path().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    fs::write(theirs.join("file"), "untouched").unwrap();
+    // What one could guess, laid out before.
+    let guessed = dir.path().join("shared");
+    fs::create_dir(&guessed).unwrap();
+    for name in [
+        format!(".groundwork-image.{}.partial", std::process::id()),
+        ".groundwork-image.partial.XXXXXX".to_owned(),
+        ".groundwork-image.partial".to_owned(),
+    ] {
+        symlink(&theirs, guessed.join(name)).unwrap();
+    }
+    let before = fs::read_dir(&guessed).unwrap().count();
+    let names: Vec<PathBuf> = (0..3)
+        .map(|_| {
+            let work = Scratch::new(&guessed).unwrap();
+            let meta = fs::symlink_metadata(&work.path).unwrap();
+            assert!(meta.is_dir());
+            assert_eq!(meta.mode() & 0o7777, 0o700);
+            work.path.clone()
+        })
+        .collect();
+    assert!(names[0] != names[1] && names[1] != names[2], "{names:?}");
+    let saved = dir.path().join("layer");
+    fs::create_dir(&saved).unwrap();
+    contents(vec![saved])
+        .export(&guessed.join("image"), &mut |_| {})
+        .unwrap();
+    assert_eq!(
+        fs::read_dir(&guessed).unwrap().count(),
+        before + 1,
+        "nothing is left but the image"
+    );
+    assert_eq!(fs::read_dir(&theirs).unwrap().count(), 1);
+    assert_eq!(
+        fs::read_to_string(theirs.join("file")).unwrap(),
+        "untouched"
+    );
+}

@@ -13,7 +13,7 @@ use super::{
     OciRuntime, commands,
     connection::{self, Connection},
     files::make_dir,
-    other, reclaim,
+    host_layers, other, reclaim,
 };
 use crate::{
     doctor,
@@ -216,7 +216,17 @@ impl Runtime for OciRuntime {
         // What is being made has no owner yet that could be seen.
         let _none_made = self.making.write().await;
         let (config, ours) = (self.config.clone(), self.alive().await);
-        tokio::task::spawn_blocking(move || reclaim::all(&config, &ours))
+        let _none_generated = self.host_layers.lock().await;
+        let all = move || {
+            let removed = reclaim::all(&config, &ours)?;
+            if ours.is_empty()
+                && let Err(error) = host_layers::collect(&config)
+            {
+                tracing::error!(%error, "removing host layers");
+            }
+            Ok(removed)
+        };
+        tokio::task::spawn_blocking(all)
             .await
             .map_err(|error| RuntimeError::Other(error.to_string()))?
     }

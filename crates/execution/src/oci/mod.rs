@@ -10,7 +10,7 @@
 //! <state>/slots/          lock files that give out ranges of user ids
 //! <state>/runtime/        the OCI runtime's own state
 //! <state>/fetched/        files on their way into sandboxes, see [`crate::fetch`]
-//! <state>/host-layers/    generated layers with the machine's settings, by content
+//! <state>/host-layers/    generated layers with the machine's settings, by content, and what each is over
 //! <images>/layers/        saved layers
 //! ```
 
@@ -20,6 +20,7 @@ mod connection;
 mod contract;
 mod files;
 mod host_layer;
+mod host_layers;
 mod pins;
 mod reclaim;
 mod volumes;
@@ -170,7 +171,7 @@ pub struct OciRuntime {
     config: OciConfig,
     init: PathBuf,
     sandboxes: Mutex<HashMap<SandboxId, Arc<Connection>>>,
-    /// One at a time: two starts from the same layers would generate the same host layer.
+    /// One at a time: two starts from the same layers would generate the same host layer, and none is removed meanwhile.
     host_layers: Mutex<()>,
     pins: pins::Pins,
     files: Fetcher,
@@ -270,10 +271,18 @@ impl OciRuntime {
         let host_layer = {
             let _one = self.host_layers.lock().await;
             let (settings, below) = (self.config.host.clone(), layers.clone());
+            let over = host_layers::Over {
+                base_digest: base_digest.clone(),
+                layers: spec.layers.clone(),
+            };
             let key = host_layer::key(&settings, &base_digest, &spec.layers)
                 .map_err(other("the host layer"))?;
-            let target = self.config.state_dir.join("host-layers").join(key);
-            tokio::task::spawn_blocking(move || host_layer::ensure(&settings, &below, &target))
+            let target = host_layers::dir(&self.config).join(key);
+            let ensure = move || {
+                host_layers::note(&target, &over)?;
+                host_layer::ensure(&settings, &below, &target)
+            };
+            tokio::task::spawn_blocking(ensure)
                 .await
                 .map_err(|error| RuntimeError::Other(error.to_string()))?
                 .map_err(other("generating the host layer"))?

@@ -9,7 +9,7 @@ use std::{
 
 use domain::ids::SandboxId;
 
-use super::{OciRuntime, reclaim};
+use super::{OciRuntime, host_layers, reclaim};
 use crate::runtime::RuntimeError;
 
 /// A layer just saved is not deleted for this long: until its run is reported, nothing but this process knows of it, and
@@ -87,8 +87,13 @@ impl OciRuntime {
         if condemned.is_none() {
             return Ok(false);
         }
-        let images = self.config().images.clone();
-        tokio::task::spawn_blocking(move || images.clear_fragments())
+        let _none_made = self.host_layers.lock().await;
+        let (config, gone) = (self.config().clone(), digest.to_owned());
+        let clear = move || {
+            config.images.clear_fragments()?;
+            host_layers::forget(&config, &gone)
+        };
+        tokio::task::spawn_blocking(clear)
             .await
             .map_err(|error| RuntimeError::Other(error.to_string()))?
             .map_err(super::other("deleting a layer"))?;

@@ -2,7 +2,10 @@
 
 use std::{fs, os::unix::fs::MetadataExt, process::Command};
 
-use execution::runtime::{Runtime, RuntimeError};
+use execution::{
+    oci::OciRuntime,
+    runtime::{Runtime, RuntimeError},
+};
 
 use crate::support::{Bench, Small, spec};
 
@@ -192,7 +195,7 @@ async fn a_layer_that_a_sandbox_uses_is_not_deleted_and_goes_with_the_last_one()
         "just saved, and not reported yet"
     );
     // Another worker on the same images: it saved nothing.
-    let next = execution::oci::OciRuntime::new(bench.runtime.config().clone()).unwrap();
+    let next = OciRuntime::new(bench.runtime.config().clone()).unwrap();
     let mut second = spec();
     second.layers.push(saved.digest.clone());
     next.prepare(&second).await.unwrap();
@@ -247,4 +250,71 @@ async fn a_save_leaves_the_reserve_alone_and_keeps_nothing_by_halves() {
     assert_eq!(fs::read_dir(bench.layers()).unwrap().count(), 1);
     bench.assert_clean().await;
     drop(small);
+}
+
+/// Names of the host layers.
+fn host_layers(state: &std::path::Path) -> Vec<String> {
+    let entries = fs::read_dir(state.join("host-layers")).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.file_type().unwrap().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_layers_go_with_the_images_that_they_were_made_for() {
+    let bench = Bench::new();
+    let id = bench.start(&spec()).await;
+    bench
+        .script(id, "echo x >/workspace/x\n", 30)
+        .await
+        .unwrap()
+        .passed();
+    let saved = bench.runtime.save_image(id).await.unwrap();
+    bench.runtime.destroy(id).await.unwrap();
+    let of_base = host_layers(&bench.state());
+    assert_eq!(of_base.len(), 1);
+    // Another process: to this one the layer is as good as new.
+    let next = OciRuntime::new(bench.runtime.config().clone()).unwrap();
+    let mut second = spec();
+    second.layers = vec![saved.digest.clone()];
+    next.prepare(&second).await.unwrap();
+    assert_eq!(host_layers(&bench.state()).len(), 2);
+    assert!(!next.delete_layer(&saved.digest).await.unwrap());
+    assert_eq!(host_layers(&bench.state()).len(), 2, "it is in use");
+    next.destroy(second.id).await.unwrap();
+    assert!(next.delete_layer(&saved.digest).await.unwrap());
+    assert_eq!(host_layers(&bench.state()), of_base);
+    drop(next);
+    bench.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_layers_that_no_sandbox_can_get_any_more_go_at_the_start() {
+    let bench = Bench::new();
+    bench.run("true\n").await.passed();
+    let needed = host_layers(&bench.state());
+    let dir = bench.state().join("host-layers");
+    let note = |name: &str| dir.join(format!("{name}.over"));
+    let known = fs::read_to_string(note(&needed[0])).unwrap();
+    // Of an earlier version, without a note; for other settings; over an image that is gone; by halves.
+    for name in ["unknown", "other-settings", "gone"] {
+        fs::create_dir_all(dir.join(name).join("etc")).unwrap();
+    }
+    fs::write(note("other-settings"), &known).unwrap();
+    fs::write(note("gone"), known.replace("sha256:", "sha256:0")).unwrap();
+    fs::write(note("never-made"), &known).unwrap();
+    fs::create_dir_all(dir.join("half.partial/etc")).unwrap();
+    let id = bench.start(&spec()).await;
+    bench.runtime.reclaim().await.unwrap();
+    assert_eq!(host_layers(&bench.state()).len(), 5, "not under a sandbox");
+    bench.runtime.destroy(id).await.unwrap();
+    bench.runtime.reclaim().await.unwrap();
+    assert_eq!(host_layers(&bench.state()), needed);
+    assert_eq!(fs::read_dir(&dir).unwrap().count(), 2);
+    assert_eq!(bench.run("echo still\n").await.passed(), "still\n");
+    bench.assert_clean().await;
 }
