@@ -210,14 +210,14 @@ pub async fn create_environment(
             body.to_string().as_bytes(),
         ),
     )?;
-    let created = door::answer(
-        &app.ctx,
-        app.control
-            .create_environment(&app.ctx, &body, Some(keyed))
-            .await,
-    );
+    let test_key = test_key(&key);
+    let created = app
+        .control
+        .create_environment_then(&app.ctx, &body, Some(keyed), asked(&then, &test_key))
+        .await;
+    let created = door::answer(&app.ctx, created);
     let created = keep_on_refusal(&app, NEW_DRAFT, (&draft, None), created).await?;
-    let saved = test_if_asked(&app, created.value.environment_id, &then, &key).await;
+    let saved = told(&app, created);
     door::redirect(&saved_path(&saved, &then));
     Ok(saved)
 }
@@ -236,12 +236,19 @@ pub async fn save_environment(
     let name = environment_id.to_string();
     let kept = (&draft, Some(base_revision));
     let body = keep_on_refusal(&app, &name, kept, draft.update_body()).await?;
+    let test_key = test_key(&key);
     let saved = app
         .control
-        .save_environment_form(&app.ctx, environment_id, base_revision, &body)
+        .save_environment_form_then(
+            &app.ctx,
+            environment_id,
+            base_revision,
+            &body,
+            asked(&then, &test_key),
+        )
         .await;
-    keep_on_refusal(&app, &name, kept, door::answer(&app.ctx, saved)).await?;
-    let saved = test_if_asked(&app, environment_id, &then, &key).await;
+    let saved = keep_on_refusal(&app, &name, kept, door::answer(&app.ctx, saved)).await?;
+    let saved = told(&app, saved);
     if door::is_plain_form_post() {
         door::redirect(&saved_path(&saved, &then));
     }
@@ -319,26 +326,32 @@ async fn take_draft(app: &super::door::AppContext, name: &str) -> Result<Option<
     Ok(note.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-/// Starts the setup test that *Save and test setup* asks for. The save stands whether or not the test could start.
+/// The key of the setup test of *Save and test setup*: it is another request than the save.
 #[cfg(feature = "ssr")]
-async fn test_if_asked(
-    app: &super::door::AppContext,
-    id: EnvironmentId,
-    then: &str,
-    key: &str,
-) -> Saved {
-    let not_tested = if then == "test" {
-        // A key of its own: it is another request than the save.
-        let started = super::setup_runs::start(app, id, &format!("{key}-test")).await;
-        started
-            .err()
-            .map(|error| super::door::refusal(&app.ctx, error))
+fn test_key(key: &str) -> String {
+    format!("{key}-test")
+}
+
+/// What the form's button asks for after the save.
+#[cfg(feature = "ssr")]
+fn asked<'k>(then: &str, test_key: &'k str) -> control::and_test::Then<'k> {
+    if then == "test" {
+        control::and_test::Then::Test {
+            key: Some(test_key),
+        }
     } else {
-        None
-    };
+        control::and_test::Then::Rest
+    }
+}
+
+#[cfg(feature = "ssr")]
+fn told(app: &super::door::AppContext, changed: control::and_test::Changed) -> Saved {
     Saved {
-        environment_id: id,
-        not_tested,
+        environment_id: changed.environment.environment_id,
+        not_tested: changed
+            .test
+            .and_then(Result::err)
+            .map(|error| super::door::refusal(&app.ctx, error)),
     }
 }
 

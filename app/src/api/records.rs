@@ -59,31 +59,24 @@ pub async fn allow_host(
 ) -> Result<Allowed, AppError> {
     use super::door;
     let app = door::member()?;
-    let saved = if group {
-        app.control
-            .allow_host_group(&app.ctx, environment_id, &host)
-            .await
+    let then = if then_test {
+        control::and_test::Then::Test { key: None }
     } else {
-        app.control
-            .allow_host(&app.ctx, environment_id, &host)
-            .await
+        control::and_test::Then::Rest
     };
-    door::answer(&app.ctx, saved)?;
-    let mut allowed = Allowed {
-        host,
-        started: None,
-        not_tested: None,
-    };
-    if then_test {
+    let changed = app
+        .control
+        .allow_host_then(&app.ctx, environment_id, &host, group, then)
+        .await;
+    let (started, not_tested) = match door::answer(&app.ctx, changed)?.test {
+        None => (None, None),
+        Some(Ok(run)) => (Some(run), None),
         // The host stays allowed if no test can start now: the reader is told both.
-        match app
-            .control
-            .start_setup_run(&app.ctx, environment_id, None)
-            .await
-        {
-            Ok(run) => allowed.started = Some(run.value.setup_run_id),
-            Err(error) => allowed.not_tested = Some(door::refusal(&app.ctx, error)),
-        }
-    }
-    Ok(allowed)
+        Some(Err(error)) => (None, Some(door::refusal(&app.ctx, error))),
+    };
+    Ok(Allowed {
+        host,
+        started,
+        not_tested,
+    })
 }

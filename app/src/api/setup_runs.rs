@@ -7,7 +7,7 @@ use domain::{
 use leptos::prelude::*;
 use serde::{Deserialize, Serialize};
 use server_fn::codec::{ByteStream, Streaming};
-use wire::console::{Found, LogOutline, RunItem, RunPage};
+use wire::console::{Found, LogOutline, RunPage};
 
 use super::AppError;
 
@@ -35,7 +35,11 @@ pub async fn test_setup(
 ) -> Result<SetupRunId, AppError> {
     use super::door;
     let app = door::member()?;
-    door::answer(&app.ctx, start(&app, environment_id, &key).await)
+    let started = app
+        .control
+        .test_setup(&app.ctx, environment_id, Some(&key))
+        .await;
+    door::answer(&app.ctx, started)
 }
 
 /// Asks for a run to be stopped.
@@ -51,17 +55,6 @@ pub async fn cancel_run(
         .cancel_setup_run(&app.ctx, environment_id, setup_run_id)
         .await;
     door::answer(&app.ctx, cancelled).map(|_| ())
-}
-
-/// Newest runs of an environment.
-#[server(prefix = "/fn", endpoint = "recent-runs")]
-pub async fn load_recent_runs(environment_id: EnvironmentId) -> Result<Vec<RunItem>, AppError> {
-    use super::door;
-    let app = door::member()?;
-    door::answer(
-        &app.ctx,
-        app.control.recent_runs(&app.ctx, environment_id).await,
-    )
 }
 
 /// Raises the limit that a failed run ran into, and tests again; `key` makes a repeated post one run.
@@ -195,21 +188,6 @@ pub(super) fn json_lines<T: Serialize + 'static>(
             })
             .fuse(),
     )
-}
-
-#[cfg(feature = "ssr")]
-pub(super) async fn start(
-    app: &super::door::AppContext,
-    environment_id: EnvironmentId,
-    key: &str,
-) -> control::Result<SetupRunId> {
-    let path = format!("console/environments/{environment_id}/setup-runs");
-    let keyed = control::Keyed::new(key, "POST", &path, "", b"")?;
-    let started = app
-        .control
-        .start_setup_run(&app.ctx, environment_id, Some(keyed))
-        .await?;
-    Ok(started.value.setup_run_id)
 }
 
 /// The way to follow a run, for the browser.

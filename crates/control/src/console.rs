@@ -205,14 +205,6 @@ impl Control {
         })
     }
 
-    /// Newest runs, at most 50.
-    pub async fn recent_runs(&self, ctx: &OpCtx, id: EnvironmentId) -> Result<Vec<RunItem>> {
-        self.load_environment(ctx, id, Action::ReadEnvironments)
-            .await?;
-        let runs = self.0.store.runs(id, limits::RUN_LIST_MAX).await?;
-        self.run_items(&runs).await
-    }
-
     async fn run_items(&self, rows: &[SetupRunRow]) -> Result<Vec<RunItem>> {
         let mut names = Names::default();
         let mut items = Vec::with_capacity(rows.len());

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use domain::environment::Catalog;
 
 pub mod accounts;
+pub mod and_test;
 pub mod api_keys;
 pub mod audit;
 pub mod catalog;

@@ -122,7 +122,6 @@ pub fn all() -> Vec<Function> {
             &[("draft[name]", "New"), ("key", "create-{caller}")],
             DEVELOPERS,
         ),
-        function("/fn/recent-runs", &[ENVIRONMENT], MEMBERS),
         function("/fn/run", &[ENVIRONMENT, RUN], MEMBERS),
         function(
             "/fn/follow-run",

@@ -95,7 +95,6 @@ fn calls() -> Vec<(&'static str, Vec<&'static str>)> {
             "cancel-run",
             vec!["POST M/{environment_id}/setup-runs/{setup_run_id}/cancel"],
         ),
-        ("recent-runs", vec!["GET M/{environment_id}/setup-runs"]),
         (
             "run",
             vec!["GET M/{environment_id}/setup-runs/{setup_run_id}"],

@@ -130,9 +130,6 @@ const CALLS: &[(&str, Role, Call)] = &[
     ("run_view", Role::User, |w, c| {
         Box::pin(async { w.control.run_view(c, w.environment, w.run).await.map(drop) })
     }),
-    ("recent_runs", Role::User, |w, c| {
-        Box::pin(async { w.control.recent_runs(c, w.environment).await.map(drop) })
-    }),
     ("setup_run_log", Role::User, |w, c| {
         Box::pin(async {
             w.control
@@ -391,7 +388,6 @@ async fn another_organizations_ids_answer_like_ids_that_never_existed() {
                 "get_setup_run",
                 "run_page",
                 "run_view",
-                "recent_runs",
                 "setup_run_log",
                 "setup_run_log_text",
                 "follow_setup_run",
@@ -406,7 +402,7 @@ async fn another_organizations_ids_answer_like_ids_that_never_existed() {
             .contains(name)
         })
         .collect();
-    assert_eq!(about_one.len(), 19);
+    assert_eq!(about_one.len(), 18);
     let user = app.member(Role::User, "u@example.com").await;
     for (name, _, call) in about_one {
         let theirs = refused(call(&world, &stranger).await);

@@ -8,6 +8,7 @@
 )]
 
 mod accounts;
+mod and_test;
 mod api_keys;
 mod authorization;
 mod authorization_others;
