@@ -324,6 +324,10 @@ impl Describe {
                 Code::UnsupportedMediaType,
             ]);
         }
+        if self.method == "DELETE" {
+            // A body is read, to refuse it.
+            codes.push(Code::PayloadTooLarge);
+        }
         codes.sort_by_key(|code| (code.status(), code.as_str()));
         codes.dedup();
         codes

@@ -47,7 +47,7 @@ pub async fn remove_member(
     body: Body,
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
-    body.none()?;
+    body.none_to_delete()?;
     state.control.remove_member(&ctx, id).await?;
     Ok(Json(Deleted { deleted: true }))
 }
@@ -94,7 +94,7 @@ pub async fn withdraw_invitation(
     body: Body,
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
-    body.none()?;
+    body.none_to_delete()?;
     state.control.withdraw_invitation(&ctx, id).await?;
     Ok(Json(Deleted { deleted: true }))
 }
@@ -153,7 +153,7 @@ pub async fn revoke_api_key(
     body: Body,
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
-    body.none()?;
+    body.none_to_delete()?;
     state.control.revoke_api_key(&ctx, id).await?;
     Ok(Json(Deleted { deleted: true }))
 }

@@ -303,6 +303,16 @@ impl FromRequest<AppState> for Body {
     }
 }
 
+fn says_nothing(body: &Value) -> Result<(), Problem> {
+    match body {
+        Value::Object(map) if map.is_empty() => Ok(()),
+        _ => Err(Problem::new(
+            Code::InvalidRequest,
+            "This call takes no body. Send none, or {}.",
+        )),
+    }
+}
+
 impl Body {
     /// The body as JSON.
     pub fn json(&self) -> Result<Value, Problem> {
@@ -337,13 +347,15 @@ impl Body {
         if self.bytes.is_empty() {
             return Ok(());
         }
-        match self.json()? {
-            Value::Object(map) if map.is_empty() => Ok(()),
-            _ => Err(Problem::new(
-                Code::InvalidRequest,
-                "This call takes no body. Send none, or {}.",
-            )),
+        says_nothing(&self.json()?)
+    }
+
+    /// The same for `DELETE`, whatever the kind of the body: the contract knows no other refusal of one there.
+    pub fn none_to_delete(&self) -> Result<(), Problem> {
+        if self.bytes.is_empty() {
+            return Ok(());
         }
+        says_nothing(&serde_json::from_slice(&self.bytes).unwrap_or_default())
     }
 
     /// The `Idempotency-Key`, if there is one; more than one is refused.

@@ -67,6 +67,6 @@ pub async fn remove(
     body: Body,
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
-    body.none()?;
+    body.none_to_delete()?;
     Ok(Json(state.control.delete_secret(&ctx, id, &name).await?))
 }

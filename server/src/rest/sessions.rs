@@ -119,7 +119,7 @@ pub async fn remove(
     body: Body,
 ) -> Result<Json<Deleted>, Problem> {
     query.only(&[])?;
-    body.none()?;
+    body.none_to_delete()?;
     Ok(Json(state.control.delete_session(&ctx, id).await?))
 }
 

@@ -347,8 +347,14 @@ async fn no_delete_takes_a_body() {
     assert!(deletes.len() >= 6, "{deletes:?}");
     for path in deletes {
         let call = || doors.call(Method::DELETE, &path).bearer(&doors.admin);
-        for body in [r#"{"force":true}"#, "[]", "null"] {
-            let answer = call().raw("application/json", body).send().await;
+        for (kind, body) in [
+            ("application/json", r#"{"force":true}"#),
+            ("application/json", "[]"),
+            ("application/json", "null"),
+            ("application/json", "{"),
+            ("text/plain", "force"),
+        ] {
+            let answer = call().raw(kind, body).send().await;
             answer.refused(400, "invalid_request");
             assert!(answer.text.contains("takes no body"), "{path}: {answer:?}");
         }

@@ -67,10 +67,11 @@ async fn no_session_starts_with_docker_behind_a_network_policy() {
     let mut row = row.unwrap().unwrap();
     row.version += 1;
     row.definition.privileged = true;
-    store
+    let written = store
         .update_environment(row.version - 1, &row, control::ports::Effects::default())
         .await
         .unwrap();
+    assert_eq!(written, control::ports::Written::Done);
     let refused = doors
         .post("/groundwork/v1/sessions")
         .bearer(&doors.developer)

@@ -107,7 +107,6 @@ fn ours() -> Vec<Describe> {
             .body::<SecretValue>(json!({"value": "correct-horse-battery"}))
             .json::<SecretItem>(200, "The secret, without its value.", examples::secret()),
         call("DELETE", "/groundwork/v1/environments/{environment_id}/secrets/{name}", "deleteSecret", Environments, Developer, "Remove a secret variable")
-            .no_body()
             .json::<Deleted>(200, "It is gone.", json!({"deleted": true})),
         call("POST", "/groundwork/v1/environments/{environment_id}/history/{revision}/restore", "restoreEnvironment", Environments, Developer, "Go back to a saved definition")
             .text("Saved as a new revision; provider, image and template keep their present value. What the deployment does not \
