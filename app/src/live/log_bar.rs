@@ -1,6 +1,6 @@
 //! What stands above a log: how it stands, and what one can do with it.
 
-use domain::setup_run::Stream;
+use domain::{limits::log_limit_reached, setup_run::Stream};
 use leptos::prelude::*;
 use wasm_bindgen::JsCast as _;
 
@@ -91,10 +91,12 @@ pub fn Bar(
             {move || {
                 viewer
                     .run
-                    .with(|run| run.log.truncated)
-                    .then(|| {
+                    .with(|run| run.log.truncated.then(|| log_limit_reached(run.log.lines)))
+                    .map(|limit| {
                         view! {
-                            <span class="text-warn">"Cut at 4 MiB: the beginning is kept, and the last of stderr."</span>
+                            <span class="text-warn">
+                                {format!("Cut at {limit}: the beginning is kept, and the last of stderr.")}
+                            </span>
                         }
                     })
             }}

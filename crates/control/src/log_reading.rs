@@ -122,7 +122,8 @@ impl Control {
             }
         }
         if row.log.truncated {
-            text.push_str("# The log is cut off here: it passed 4 MiB.\n");
+            let limit = limits::log_limit_reached(row.log.lines);
+            text.push_str(&format!("# The log is cut off here: it passed {limit}.\n"));
         }
         Ok(text)
     }

@@ -86,6 +86,16 @@ pub const MANUAL_RUNS_IN_FLIGHT_MAX: usize = 4;
 pub const RUN_RETRIES_MAX: u32 = 2;
 /// Bytes of log kept for one run.
 pub const LOG_MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// Lines of log kept for one run: short ones cost more than their bytes.
+pub const LOG_MAX_LINES: u64 = 1_000_000;
+/// Which of the two limits a log that was cut has reached, by the lines that it holds.
+pub const fn log_limit_reached(lines: u64) -> &'static str {
+    if lines >= LOG_MAX_LINES {
+        "1,000,000 lines"
+    } else {
+        "4 MiB"
+    }
+}
 /// Bytes of one log line before it is cut into pieces.
 pub const LOG_LINE_MAX_BYTES: usize = 16 * 1024;
 /// Bytes of the end of stderr kept with a run.
@@ -132,3 +142,22 @@ pub const TERMINAL_DETACHED_SECONDS: u64 = 120;
 pub const SAMPLE_SECONDS: u64 = 5;
 /// Samples kept of a session: the last hour.
 pub const SAMPLES_MAX: usize = 720;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_was_cut_names_the_limit_that_it_reached() {
+        for (lines, limit) in [
+            (1, "4 MiB"),
+            (LOG_MAX_LINES - 1, "4 MiB"),
+            (LOG_MAX_LINES, "1,000,000 lines"),
+            (LOG_MAX_LINES + 20, "1,000,000 lines"),
+        ] {
+            assert_eq!(log_limit_reached(lines), limit);
+        }
+        // The words are those of the numbers.
+        assert_eq!((LOG_MAX_BYTES, LOG_MAX_LINES), (4 << 20, 1_000_000));
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::limits::{LOG_LINE_MAX_BYTES, LOG_MAX_BYTES, STDERR_TAIL_MAX_BYTES};
+use domain::limits::{LOG_LINE_MAX_BYTES, LOG_MAX_BYTES, LOG_MAX_LINES, STDERR_TAIL_MAX_BYTES};
 
 /// Sizes and times of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             log_bytes: LOG_MAX_BYTES,
-            log_lines: 1_000_000,
+            log_lines: LOG_MAX_LINES,
             line_bytes: LOG_LINE_MAX_BYTES,
             tail_bytes: STDERR_TAIL_MAX_BYTES,
             open_after: Duration::from_millis(250),

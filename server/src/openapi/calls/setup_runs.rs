@@ -63,7 +63,7 @@ pub(super) fn calls() -> Vec<Describe> {
             "managedAgentsGetEnvironmentSetupRunLog", SetupRuns, User, "Read a page of the log",
         )
             .text("Lines after a number, in order and without gaps; secrets are masked. Pass `next_after` as `after` to go on; with \
-                   `wait_seconds`, answers as soon as there is a line. Up to 4 MiB are kept (`truncated` is true past that), for \
+                   `wait_seconds`, answers as soon as there is a line. Up to 4 MiB and 1,000,000 lines are kept (`truncated` is true past that), for \
                    90 days: then one `system` line says that the log was removed, and when.")
             .parameter(query("after", after(), "The last `seq` that you have; 0 unless given."))
             .parameter(query(
