@@ -128,10 +128,16 @@ pub struct RunnerImageArgs {
 #[derive(Debug, Subcommand)]
 pub enum RunnerImageCommand {
     /// Build one from Debian packages; does nothing when it is there already.
+    ///
+    /// With --refresh it is built again from the packages of today: this is how security updates of Debian come in. When
+    /// something has changed, environments are tested again on the new image, and the one before stays while it is used.
     Build {
         /// What it holds.
         #[arg(long, value_enum, default_value_t = Variant::Full)]
         variant: Variant,
+        /// Build it also when it is there already.
+        #[arg(long)]
+        refresh: bool,
         /// Where things are.
         #[command(flatten)]
         places: Places,
@@ -249,6 +255,7 @@ mod tests {
             "groundwork admin create-member --email a@example.com --role admin",
             "groundwork admin create-api-key --email a@example.com --role user",
             "groundwork runner-image build --variant small",
+            "groundwork runner-image build --refresh",
             "groundwork runner-image build",
             "groundwork runner-image list",
             "groundwork image list",

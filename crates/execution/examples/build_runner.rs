@@ -11,6 +11,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .into_iter()
         .find(|v| v.as_str() == variant)
         .ok_or("the variant is small or full")?;
-    ImageStore::new(dir).build_runner(variant, |text| eprintln!("{text}"))?;
+    ImageStore::new(dir).build_runner(variant, false, |text| eprintln!("{text}"))?;
     Ok(())
 }

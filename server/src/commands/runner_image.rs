@@ -26,13 +26,15 @@ pub async fn run(command: RunnerImageCommand) -> Result<ExitCode, Fatal> {
     let dir = DataDir::open(&settings.data)?;
     let images = super::worker::images(&dir);
     match command {
-        RunnerImageCommand::Build { variant, .. } => {
+        RunnerImageCommand::Build {
+            variant, refresh, ..
+        } => {
             let variant = match variant {
                 cli::Variant::Small => Variant::Small,
                 cli::Variant::Full => Variant::Full,
             };
             let image = images
-                .build_runner(variant, |step| {
+                .build_runner(variant, refresh, |step| {
                     let _ = writeln!(io::stderr(), "{step}");
                 })
                 .map_err(|e| Fatal::new(e.to_string()))?;

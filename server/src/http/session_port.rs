@@ -86,9 +86,21 @@ const NOT_THEIRS: [HeaderName; 6] = [
     header::WWW_AUTHENTICATE,
     header::PUBLIC_KEY_PINS,
 ];
-const NOT_THEIRS_EITHER: [&str; 19] = [
+const NOT_THEIRS_EITHER: [&str; 29] = [
     "set-cookie2",
     "authentication-info",
+    "proxy-authentication-info",
+    // Sign-ins of the browser in the name of the host: its state, and sessions that are bound to a device.
+    "set-login",
+    "sec-session-registration",
+    "sec-session-challenge",
+    "secure-session-registration",
+    "secure-session-challenge",
+    // What browsers note of a host and tell others.
+    "shared-storage-write",
+    "observe-browsing-topics",
+    "accept-ch-lifetime",
+    "public-key-pins-report-only",
     "accept-ch",
     "critical-ch",
     "use-as-dictionary",
@@ -353,6 +365,8 @@ fn back(
             // That an answer is to be passed on as it comes does no harm.
             let name = name.as_str();
             name.starts_with("x-accel-") && name != "x-accel-buffering"
+                || name.starts_with("attribution-reporting-")
+                || name.starts_with("ad-auction-")
         })
         .cloned()
         .collect();

@@ -90,7 +90,7 @@ pub(crate) async fn opened() -> (Doors, String) {
 }
 
 /// What a server inside may not say to browsers about the console's host, nor to proxies before it.
-const THEIRS: [(&str, &str); 27] = [
+const THEIRS: [(&str, &str); 40] = [
     ("set-cookie", "groundwork_session=stolen; Path=/"),
     ("set-cookie2", "groundwork_session=stolen"),
     ("clear-site-data", "\"*\""),
@@ -102,6 +102,19 @@ const THEIRS: [(&str, &str); 27] = [
     ("report-to", "{}"),
     ("reporting-endpoints", "x=\"https://evil.example\""),
     ("nel", "{}"),
+    ("set-login", "logged-in"),
+    ("sec-session-registration", "(ES256);path=\"/s\""),
+    ("sec-session-challenge", "\"x\""),
+    ("secure-session-registration", "(ES256);path=\"/s\""),
+    ("secure-session-challenge", "\"x\""),
+    ("proxy-authentication-info", "x=y"),
+    ("shared-storage-write", "set;key=\"a\";value=\"b\""),
+    ("observe-browsing-topics", "?1"),
+    ("attribution-reporting-register-source", "{}"),
+    ("attribution-reporting-register-trigger", "{}"),
+    ("ad-auction-signals", "[]"),
+    ("accept-ch-lifetime", "86400"),
+    ("public-key-pins-report-only", "max-age=9"),
     ("accept-ch", "sec-ch-ua-model"),
     ("critical-ch", "sec-ch-ua-model"),
     ("use-as-dictionary", "match=\"/*\""),

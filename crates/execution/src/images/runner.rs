@@ -99,20 +99,23 @@ pub enum BuildError {
 }
 
 impl ImageStore {
-    /// Builds a runner image, or finds it built already from the same definition. `progress` gets a sentence for each
-    /// step. Nothing half-made is ever found as an image: the directory is renamed into place when complete. The image
-    /// before stays while something stands on it.
+    /// Builds a runner image, or finds it built already from the same definition. `refresh`: builds it in any case, from
+    /// the packages of today; of the same packages it becomes the same image. `progress` gets a sentence for each step.
+    /// Nothing half-made is ever found as an image: the directory is renamed into place when complete. The image before
+    /// stays while something stands on it.
     ///
     /// # Errors
     /// See [`BuildError`].
     pub fn build_runner(
         &self,
         variant: Variant,
+        refresh: bool,
         mut progress: impl FnMut(&str),
     ) -> Result<RunnerImage, BuildError> {
         let key = definition_key(variant);
         if let Some(image) = self.runner_image(variant.reference())?
             && image.key == key
+            && !refresh
         {
             progress(&format!(
                 "{} is built already ({})",
