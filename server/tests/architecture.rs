@@ -201,6 +201,8 @@ fn time_ids_and_settings_come_through_their_ports() {
                 "crates/control/src",
                 "crates/store/src",
                 "crates/wire/src",
+                "crates/worker/src",
+                "app/src",
             ],
             "ask the Clock and Ids ports",
         ),
@@ -421,5 +423,78 @@ fn package_registries_are_named_in_the_host_groups_alone() {
             }
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn guides_name_only_files_targets_tests_and_settings_that_are_there() {
+    let root = root();
+    let makefile = fs::read_to_string(root.join("Makefile")).unwrap();
+    let sources: String = ["server", "crates", "scripts", "end2end", "app"]
+        .iter()
+        .flat_map(|dir| files(dir, &["rs", "sh", "py", "ts"]))
+        .map(|(_, text)| text)
+        .collect();
+    let there = |path: &str| {
+        // Of a pattern its directory.
+        let path = path.split_once('*').map_or(path, |(start, _)| {
+            start.rsplit_once('/').map_or(start, |(dir, _)| dir)
+        });
+        root.join(path).exists()
+    };
+    let mut guides = files("docs", &["md"]);
+    let own = "ARCHITECTURE.md";
+    guides.push((own.into(), fs::read_to_string(root.join(own)).unwrap()));
+    let mut wrong = Vec::new();
+    let mut looked_at = 0;
+    for (name, text) in guides {
+        let mut missing = |what: &str, found: bool| {
+            looked_at += 1;
+            if !found {
+                wrong.push(format!("{name}: {what}"));
+            }
+        };
+        let apart = |c: char| !c.is_ascii_alphanumeric() && !"_./*-".contains(c);
+        for word in text.split(apart).map(|word| word.trim_end_matches('.')) {
+            let top = word.split_once('/').map_or("", |(top, _)| top);
+            if [
+                "crates",
+                "server",
+                "app",
+                "scripts",
+                "end2end",
+                "migrations",
+            ]
+            .contains(&top)
+                && !word.contains("NNNN")
+            {
+                missing(word, there(word));
+            }
+            if let Some(setting) = word.strip_prefix("GROUNDWORK_") {
+                let setting = setting.split(['/', '.']).next().unwrap_or_default();
+                missing(word, sources.contains(&format!("GROUNDWORK_{setting}")));
+            }
+        }
+        for command in text.split('`').skip(1).step_by(2) {
+            let said: Vec<&str> = command.split_whitespace().collect();
+            match said.as_slice() {
+                ["make", target, ..] => {
+                    missing(command, makefile.contains(&format!("\n{target}:")));
+                }
+                ["cargo", "test" | "bench", "-p", of, rest @ ..] => {
+                    let file = match rest {
+                        ["--test", test, ..] => format!("{of}/tests/{test}"),
+                        ["--bench", bench, ..] => format!("{of}/benches/{bench}.rs"),
+                        _ => (*of).to_owned(),
+                    };
+                    let places = ["", "crates/"].map(|parent| format!("{parent}{file}"));
+                    let found = places.iter().any(|p| there(p) || there(&format!("{p}.rs")));
+                    missing(command, found);
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(looked_at > 60, "only {looked_at}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
