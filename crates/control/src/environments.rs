@@ -295,15 +295,30 @@ impl Control {
         base_revision: i64,
         body: &Value,
     ) -> Result<Environment> {
-        let saved = self
+        let mut saved = self
             .load_environment(ctx, id, Action::ChangeEnvironments)
             .await?;
         let base = self.definition_at(&saved, base_revision).await?;
-        let Some(minimal) = self.form_changes(&base, &saved.definition, body)? else {
-            return Ok(view::environment(&saved));
-        };
-        let patch = parse_patch(&minimal, &self.0.catalog)?;
-        self.apply(ctx, saved, &patch, &ReceiptMaker::none()).await
+        for attempt in 0..RACES_MAX {
+            // Against what each other edit left, as if it had been there from the beginning.
+            let Some(minimal) = self.form_changes(&base, &saved.definition, body)? else {
+                return Ok(view::environment(&saved));
+            };
+            let patch = parse_patch(&minimal, &self.0.catalog)?;
+            if attempt > 0 && patch.changes_access_or_compute(&saved.definition) {
+                break;
+            }
+            let definition = patch.apply(&saved.definition, &self.0.catalog)?;
+            let (action, maker) = ("environment.update", ReceiptMaker::none());
+            let written = self
+                .write_unless_edited(ctx, saved, definition, action, &maker)
+                .await?;
+            saved = match written {
+                Attempt::Written(answer) => return Ok(*answer),
+                Attempt::Edited(newer) => *newer,
+            };
+        }
+        Err(Error::revision_conflict(Vec::new()))
     }
 
     async fn definition_at(&self, saved: &EnvironmentRow, revision: i64) -> Result<Definition> {

@@ -15,6 +15,7 @@ mod authorization_others;
 mod console;
 mod environments;
 mod following;
+mod forms;
 mod gateway;
 mod history;
 mod idempotency;

@@ -1,4 +1,4 @@
-//! Writers that meet: compare-and-set, the console's form, history and staleness.
+//! Writers that meet: compare-and-set, history and staleness.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use wire::error::Code;
 use crate::{code, refused};
 
 /// Lets somebody else's edit land between the next read and write.
-fn meanwhile(app: &TestApp, id: domain::ids::EnvironmentId, body: Value) {
+pub(crate) fn meanwhile(app: &TestApp, id: domain::ids::EnvironmentId, body: Value) {
     let (control, ctx) = (app.control.clone(), app.admin.clone());
     app.store
         .once(Moment::Before("update_environment"), move || async move {
@@ -228,96 +228,6 @@ async fn a_verdict_that_moves_meanwhile_is_in_nobodys_way() {
         .value;
     assert_eq!(answer.pvc_size_gi, 20);
     assert_eq!(answer.setup_verification.status, "running");
-}
-
-#[tokio::test]
-async fn a_form_saves_what_it_changed_and_keeps_what_others_changed() {
-    let app = TestApp::start().await;
-    let id = app.environment("one", "true").await;
-    let form = json!({
-        "name": "one", "description": "mine", "setup": {"script": "true"},
-        "network_policy": {"version": "v1", "rules": []}, "privileged": false, "env_vars": {},
-    });
-    app.control
-        .update_environment(
-            &app.admin,
-            id,
-            &json!({"name": "theirs", "env_vars": {"A": "1"}}),
-            None,
-        )
-        .await
-        .unwrap();
-    let saved = app
-        .control
-        .save_environment_form(&app.admin, id, 1, &form)
-        .await
-        .unwrap();
-    assert_eq!(saved.name, "theirs");
-    assert_eq!(saved.description, "mine");
-    assert_eq!(saved.env_vars["A"], "1");
-}
-
-#[tokio::test]
-async fn a_form_that_changes_what_others_changed_too_is_a_conflict_that_names_the_field() {
-    let app = TestApp::start().await;
-    let id = app.environment("one", "true").await;
-    app.control
-        .update_environment(&app.admin, id, &json!({"name": "theirs"}), None)
-        .await
-        .unwrap();
-    let form = json!({"name": "mine", "description": "d"});
-    let error = refused(
-        app.control
-            .save_environment_form(&app.admin, id, 1, &form)
-            .await,
-    );
-    assert_eq!(error.code(), Code::RevisionConflict);
-    assert_eq!(error.api().details["fields"], json!(["name"]));
-    // The same value is no conflict.
-    let same = json!({"name": "theirs", "description": "d"});
-    let saved = app
-        .control
-        .save_environment_form(&app.admin, id, 1, &same)
-        .await
-        .unwrap();
-    assert_eq!(saved.description, "d");
-}
-
-#[tokio::test]
-async fn a_form_changes_access_by_the_revision_it_was_made_from() {
-    let app = TestApp::start().await;
-    let id = app.environment("one", "true").await;
-    let saved = app
-        .control
-        .save_environment_form(&app.admin, id, 1, &json!({"network_policy": {}}))
-        .await
-        .unwrap();
-    assert_eq!(saved.network_policy, json!({}));
-    // Made from revision 1, where there was no access; meanwhile it was opened.
-    let allow = json!({"version": "v1", "rules": [
-        {"match": {"host_glob": "example.com"}, "action": {"type": "allow"}}]});
-    let late = app
-        .control
-        .save_environment_form(&app.admin, id, 1, &json!({"network_policy": allow}))
-        .await;
-    assert_eq!(code(late), Code::RevisionConflict);
-}
-
-#[tokio::test]
-async fn a_form_that_changes_nothing_saves_nothing() {
-    let app = TestApp::start().await;
-    let id = app.environment("one", "true").await;
-    let form = json!({"name": "one", "description": "", "setup": {"script": "true\n\n"}});
-    app.control
-        .save_environment_form(&app.admin, id, 1, &form)
-        .await
-        .unwrap();
-    let history = app
-        .control
-        .environment_history(&app.admin, id)
-        .await
-        .unwrap();
-    assert_eq!(history.revisions.len(), 1);
 }
 
 #[tokio::test]
