@@ -1,8 +1,8 @@
 //! What the application layer is told at start.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
-use domain::limits;
+use domain::{limits, network_policy::Cidr};
 
 use crate::{sealing::SecretsKey, secret::ServerKey};
 
@@ -42,6 +42,10 @@ pub struct Config {
     pub layer_missing_after: Duration,
     /// Bytes that setup images may take together; `None`: no limit.
     pub images_max_bytes: Option<u64>,
+    /// Private networks that the deployment opens to sandboxes whose policy allows the host.
+    pub open_networks: Vec<Cidr>,
+    /// Addresses of the deployment besides those of its machines' interfaces; no sandbox reaches them.
+    pub own_addresses: Vec<IpAddr>,
     /// Sessions of one organization that are live at once.
     pub sessions_live_max: usize,
     /// A session whose sandbox does not come up within this time is given up.
@@ -68,6 +72,8 @@ impl Config {
             layer_grace: Duration::from_secs(300),
             layer_missing_after: Duration::from_secs(90),
             images_max_bytes: None,
+            open_networks: Vec::new(),
+            own_addresses: Vec::new(),
             sessions_live_max: limits::SESSIONS_LIVE_MAX,
             session_start_within: Duration::from_secs(120),
         }

@@ -4,13 +4,16 @@ use std::net::IpAddr;
 
 use domain::{
     issues::Issues,
-    network_policy::{CompiledPolicy, NetworkPolicy, is_refused_address, normalise_host},
+    network_policy::{CompiledPolicy, NetworkPolicy, may_be_reached, normalise_host},
     roles::Action,
 };
 use wire::policy::{PolicyAnswer, PolicyQuestion, PolicyVerdict};
 
 use crate::{Control, Error, OpCtx, Result};
 
+/// Why an address is out of reach.
+const OUT_OF_REACH: &str = "Private, link-local and metadata addresses and the deployment's own are out of reach \
+                            whatever the policy says, unless its configuration opens a private network.";
 /// Most hosts of a question.
 const HOSTS_MAX: usize = 100;
 
@@ -57,25 +60,33 @@ impl Control {
         let compiled = CompiledPolicy::new(&policy);
         let verdicts = hosts
             .iter()
-            .map(|host| verdict(&policy, &compiled, host))
+            .map(|host| match self.out_of_reach(host) {
+                true => PolicyVerdict {
+                    host: host.to_owned(),
+                    allowed: false,
+                    rule: None,
+                    host_glob: None,
+                    reason: OUT_OF_REACH.to_owned(),
+                },
+                false => verdict(&policy, &compiled, host),
+            })
             .collect();
         Ok(PolicyAnswer { verdicts })
+    }
+
+    /// Whether `host` is an address that no policy lets a sandbox reach in this deployment. What a name resolves to is
+    /// known only to the machine that dials it, and so are the addresses of that machine's interfaces.
+    fn out_of_reach(&self, host: &str) -> bool {
+        let config = &self.0.config;
+        normalise_host(host)
+            .and_then(|host| host.parse::<IpAddr>().ok())
+            .is_some_and(|address| {
+                !may_be_reached(address, &config.open_networks, &config.own_addresses)
+            })
     }
 }
 
 fn verdict(policy: &NetworkPolicy, compiled: &CompiledPolicy, host: &str) -> PolicyVerdict {
-    let address = normalise_host(host).and_then(|host| host.parse::<IpAddr>().ok());
-    if address.is_some_and(|address| is_refused_address(address, &[])) {
-        return PolicyVerdict {
-            host: host.to_owned(),
-            allowed: false,
-            rule: None,
-            host_glob: None,
-            reason: "Private, link-local and metadata addresses are out of reach whatever the policy says, unless the \
-                     deployment's configuration opens one."
-                .to_owned(),
-        };
-    }
     let found = compiled.verdict(host);
     let glob = match (policy, found.rule) {
         (NetworkPolicy::Rules(rules), Some(index)) => {

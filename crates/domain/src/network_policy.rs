@@ -9,7 +9,7 @@ mod compiled;
 mod glob;
 mod wire;
 
-pub use address::{BadCidr, Cidr, is_refused_address};
+pub use address::{BadCidr, Cidr, is_refused_address, may_be_reached};
 pub use compiled::CompiledPolicy;
 pub use glob::{BadGlob, HostGlob, normalise_host};
 

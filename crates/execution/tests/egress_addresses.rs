@@ -239,6 +239,55 @@ fn a_network_that_the_deployment_opens_is_reached_if_the_policy_allows_the_host(
 }
 
 #[test]
+fn an_opened_network_opens_neither_this_machine_nor_loopback() {
+    let own = "10.1.9.9";
+    let closed = [
+        ("home.example", own),
+        ("mapped.example", "::ffff:10.1.9.9"),
+        ("translated.example", "64:ff9b::a01:909"),
+        ("tunnelled.example", "2002:a01:909::1"),
+        ("wide.example", lab::HOST),
+        ("loopback.example", "127.0.0.1"),
+        ("metadata.example", "169.254.169.254"),
+    ];
+    let plan = Plan::new(allow(&["*.example"]))
+        .open("10.0.0.0/8")
+        .open("0.0.0.0/0")
+        .open("::/0");
+    let lab = closed
+        .iter()
+        .fold(plan, |plan, (name, address)| plan.name(name, &[address]))
+        .name("inner.example", &["10.1.2.3"])
+        .name("back.example", &["10.1.7.7"])
+        .build();
+    lab.echo("10.1.2.3:7");
+    lab.echo("169.254.169.254:7");
+    let server = lab.host.run(|| {
+        for line in [
+            "addr add 10.1.9.9/32 dev up0",
+            "route add local 10.1.7.7/32 dev lo",
+        ] {
+            let done = Command::new("ip").args(line.split(' ')).status();
+            assert!(done.unwrap().success());
+        }
+        TcpListener::bind("0.0.0.0:7").unwrap()
+    });
+    server.set_nonblocking(true).unwrap();
+    let names = closed.map(|(name, _)| name);
+    for name in names.into_iter().chain(["back.example"]) {
+        lab.inside(move || assert_eq!(fate(&format!("{name}.:7")), Ending::Reset, "{name}"));
+        let outcome = lab.record(name, 7).outcome;
+        assert_eq!(outcome, EgressOutcome::RefusedAddress, "{name}");
+    }
+    lab.inside(|| {
+        assert_eq!(
+            said("inner.example.:7", b"in"),
+            Ending::Closed(b"in".to_vec())
+        )
+    });
+}
+
+#[test]
 fn a_name_that_changes_its_address_gives_no_way_in_between_check_and_dial() {
     let lab = Plan::new(allow(&["flip.example"]))
         .name("flip.example", &["203.0.113.1"])

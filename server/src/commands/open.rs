@@ -59,6 +59,8 @@ impl Opened {
             sessions: worker.map(|worker| worker.sessions(clock)),
             config: Config {
                 images_max_bytes: settings.images_max_bytes,
+                open_networks: settings.open_networks.clone(),
+                own_addresses: settings.own_addresses.clone(),
                 secrets_key: SecretsKey::new(*secrets_key.bytes()),
                 ..Config::new(ServerKey::new(*key.bytes()))
             },

@@ -370,12 +370,18 @@ fn host_groups(configured: &BTreeMap<String, Vec<String>>) -> Result<HostGroups,
 fn open_networks(ranges: &[String]) -> Result<Vec<Cidr>, Fatal> {
     ranges
         .iter()
-        .map(|range| {
-            range.parse().map_err(|_| {
+        .map(|text| {
+            let range: Cidr = text.parse().map_err(|_| {
                 Fatal::new(format!(
-                    "The setting sandbox.open_networks holds {range}; write ADDRESS/BITS, such as 10.20.0.0/16."
+                    "The setting sandbox.open_networks holds {text}; write ADDRESS/BITS, such as 10.20.0.0/16."
                 ))
-            })
+            })?;
+            if range.opens_nothing() {
+                return Err(Fatal::new(format!(
+                    "The setting sandbox.open_networks holds {text}, but loopback, link-local, metadata and multicast addresses are never opened to sandboxes; remove it, or name the private network that sandboxes are to reach, such as 10.20.0.0/16."
+                )));
+            }
+            Ok(range)
         })
         .collect()
 }

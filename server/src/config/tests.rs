@@ -133,6 +133,18 @@ fn a_wrong_file_is_refused_in_one_sentence_that_names_the_key() {
         ("[compute]\ncpu_milli = 250", "compute.cpu_milli"),
         ("[sign_in]\nidle_days = 91", "sign_in.idle_days"),
         ("[runtime]\ncommand = \"podman\"", "runtime.command"),
+        (
+            "[sandbox]\nopen_networks = [\"10.0.0.0\"]",
+            "sandbox.open_networks",
+        ),
+        (
+            "[sandbox]\nopen_networks = [\"10.0.0.0/8\", \"127.0.0.0/8\"]",
+            "sandbox.open_networks holds 127.0.0.0/8",
+        ),
+        (
+            "[sandbox]\nopen_networks = [\"169.254.169.254/32\"]",
+            "never opened",
+        ),
         ("trusted_proxies = [\"here\"]", "trusted_proxies"),
         ("public_url = \"groundwork.example.com\"", "public_url"),
         ("public_url = \"https://x.example/console\"", "public_url"),

@@ -1,5 +1,5 @@
-//! A street: a network namespace of the test's own with servers in it that sandboxes reach by name, and nothing else. The
-//! gateway and the clients are the real ones; only the names lead here.
+//! A street: two network namespaces of the test's own, one with the machine that runs sandboxes and one with servers that
+//! these reach by name, and nothing else. The gateway and the clients are the real ones; only the names lead here.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,10 @@ use std::{
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::Command,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        mpsc::{Receiver, Sender, channel},
+    },
     thread,
 };
 
@@ -19,6 +22,8 @@ use nix::{
 
 /// Where all its servers are; the product is told to open this network.
 const ADDRESS: &str = "10.99.0.1";
+/// The machine's address on the street.
+const MACHINE: &str = "10.99.0.2";
 /// What the settings file says of it.
 pub const SETTINGS: &str =
     "\n[sandbox]\nopen_networks = [\"10.99.0.0/16\"]\nca_certificates = []\n";
@@ -59,6 +64,22 @@ impl Street {
     pub fn asked(&self, host: &str) -> usize {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|name| *name == host).count()
+    }
+
+    /// Makes a namespace, waits until it is joined to the street, and serves from it.
+    fn stand(&self, place: &Sender<String>, join: &Receiver<()>, opened: &Sender<()>) {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let (process, thread) = (std::process::id(), nix::unistd::gettid());
+        let namespace = format!("/proc/{process}/task/{thread}/ns/net");
+        place.send(namespace).unwrap();
+        join.recv().unwrap();
+        ip(&[
+            "link set lo up".to_owned(),
+            format!("addr add {ADDRESS}/24 dev house0"),
+            "link set house0 up".to_owned(),
+        ]);
+        self.serve();
+        opened.send(()).unwrap();
     }
 
     fn serve(&self) {
@@ -157,19 +178,33 @@ pub fn on_a_street(names: &[&str], work: impl FnOnce(&Street) + Send + 'static) 
         let none: Option<&str> = None;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_SLAVE, none).unwrap();
         mount(Some(&table), "/etc/hosts", none, MsFlags::MS_BIND, none).unwrap();
-        for line in [
+        let (place, placed) = channel();
+        let (joined, join) = channel();
+        let (opened, open) = channel();
+        let far = street.clone();
+        thread::spawn(move || far.stand(&place, &join, &opened));
+        let namespace: String = placed.recv().unwrap();
+        ip(&[
             "link set lo up".to_owned(),
-            format!("addr add {ADDRESS}/32 dev lo"),
-        ] {
-            run(Command::new("ip").args(line.split(' ')));
-        }
-        street.serve();
+            format!("link add street0 type veth peer name house0 netns {namespace}"),
+            format!("addr add {MACHINE}/24 dev street0"),
+            "link set street0 up".to_owned(),
+        ]);
+        joined.send(()).unwrap();
+        open.recv().unwrap();
         work(&street);
     });
     if let Err(panic) = living.join() {
         std::panic::resume_unwind(panic);
     }
     drop(dir);
+}
+
+/// Changes the network of the thread's namespace.
+fn ip(lines: &[String]) {
+    for line in lines {
+        run(Command::new("ip").args(line.split(' ')));
+    }
 }
 
 /// Runs a program of this machine that succeeds.

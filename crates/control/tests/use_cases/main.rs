@@ -23,6 +23,7 @@ mod images;
 mod leases;
 mod log_reading;
 mod members;
+mod policy;
 mod run_records;
 mod runner_refresh;
 mod saving;

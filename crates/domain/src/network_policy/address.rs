@@ -28,7 +28,14 @@ impl FromStr for Cidr {
         if prefix > most {
             return Err(BadCidr);
         }
-        Ok(Self { address, prefix })
+        // A range of v4-mapped addresses is the range of their IPv4 addresses.
+        match (address, address.to_canonical()) {
+            (IpAddr::V6(_), v4 @ IpAddr::V4(_)) if prefix >= 96 => Ok(Self {
+                address: v4,
+                prefix: prefix - 96,
+            }),
+            _ => Ok(Self { address, prefix }),
+        }
     }
 }
 
@@ -47,6 +54,28 @@ impl Cidr {
             _ => false,
         }
     }
+
+    /// Whether everything in the range stays closed although it is opened: nothing but loopback, link-local, metadata,
+    /// multicast and the like.
+    pub fn opens_nothing(&self) -> bool {
+        let prefix = u32::from(self.prefix);
+        match self.address {
+            IpAddr::V4(address) => within_v4(address, prefix, &NEVER_OPENED_V4),
+            IpAddr::V6(address) => within_v6(address, prefix, &NEVER_OPENED_V6),
+        }
+    }
+}
+
+fn within_v4(address: Ipv4Addr, prefix: u32, ranges: &[(Ipv4Addr, u32)]) -> bool {
+    ranges
+        .iter()
+        .any(|(range, least)| prefix >= *least && in_v4(address, *range, *least))
+}
+
+fn within_v6(address: Ipv6Addr, prefix: u32, ranges: &[(Ipv6Addr, u32)]) -> bool {
+    ranges
+        .iter()
+        .any(|(range, least)| prefix >= *least && in_v6(address, *range, *least))
 }
 
 fn in_v4(ip: Ipv4Addr, range: Ipv4Addr, prefix: u32) -> bool {
@@ -77,10 +106,26 @@ const REFUSED_V4: [(Ipv4Addr, u32); 11] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),    // reserved, broadcast
 ];
 
-/// Single IPv4 addresses inside public ranges that answer only inside a cloud's network.
-const METADATA_V4: [Ipv4Addr; 1] = [
-    // The host agent of one large cloud.
-    Ipv4Addr::new(168, 63, 129, 16),
+/// Ranges of IPv4 that not even a deployment opens: what there is of use in them is this machine's, or its cloud's secrets.
+const NEVER_OPENED_V4: [(Ipv4Addr, u32); 8] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8),   // unspecified: leads to this machine
+    (Ipv4Addr::new(127, 0, 0, 0), 8), // loopback
+    (Ipv4Addr::new(169, 254, 0, 0), 16), // link-local; most clouds' metadata
+    (Ipv4Addr::new(224, 0, 0, 0), 4), // multicast
+    (Ipv4Addr::new(240, 0, 0, 0), 4), // reserved, broadcast
+    (Ipv4Addr::new(168, 63, 129, 16), 32), // the host agent of one large cloud, in a public range
+    (Ipv4Addr::new(100, 100, 100, 200), 32), // a cloud's metadata
+    (Ipv4Addr::new(192, 0, 0, 192), 32), // another's
+];
+
+/// The same of IPv6.
+const NEVER_OPENED_V6: [(Ipv6Addr, u32); 6] = [
+    (Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 96), // unspecified, loopback, v4-compatible
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32), // Teredo: hides an IPv4 address
+    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10), // link-local
+    (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8), // multicast
+    (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254), 128), // a cloud's metadata
+    (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128), // another's
 ];
 
 /// Ranges of IPv6 that are never the public internet.
@@ -96,19 +141,20 @@ const REFUSED_V6: [(Ipv6Addr, u32); 8] = [
 ];
 
 /// Whether a sandbox is kept from `ip` under every policy: loopback, private, link-local, cloud metadata, multicast and the
-/// like, also where an IPv6 form carries such an IPv4 address; unless `opened`, the deployment's configuration, holds it.
+/// like, also where an IPv6 form carries such an IPv4 address. `opened`, the deployment's configuration, lets through what
+/// is private; loopback, link-local, metadata and multicast it never does.
 pub fn is_refused_address(ip: IpAddr, opened: &[Cidr]) -> bool {
     let ip = ip.to_canonical();
+    if is_never_opened(ip) {
+        return true;
+    }
     if opened.iter().any(|range| range.contains(ip)) {
         return false;
     }
     match ip {
         IpAddr::V4(ip) => refused_v4(ip),
         IpAddr::V6(ip) => {
-            if REFUSED_V6
-                .iter()
-                .any(|(range, prefix)| in_v6(ip, *range, *prefix))
-            {
+            if within_v6(ip, 128, &REFUSED_V6) {
                 return true;
             }
             match embedded_v4(ip) {
@@ -121,18 +167,42 @@ pub fn is_refused_address(ip: IpAddr, opened: &[Cidr]) -> bool {
     }
 }
 
-fn refused_v4(ip: Ipv4Addr) -> bool {
-    METADATA_V4.contains(&ip)
-        || REFUSED_V4
-            .iter()
-            .any(|(range, prefix)| in_v4(ip, *range, *prefix))
+/// Whether a sandbox may connect to `ip`, if its policy allows the host: not where [`is_refused_address`], and to none of
+/// `own`, the addresses of this deployment, in whatever form it is written.
+pub fn may_be_reached(ip: IpAddr, opened: &[Cidr], own: &[IpAddr]) -> bool {
+    let plain = plain_address(ip);
+    !is_refused_address(ip, opened) && !own.iter().any(|own| plain_address(*own) == plain)
 }
 
-/// The IPv4 address that a translated (64:ff9b::/96) or tunnelled (2002::/16) IPv6 address leads to.
+/// Where an address leads: the IPv4 address in a mapped, translated or tunnelled form, else itself.
+fn plain_address(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(v6) => embedded_v4(v6).map_or(IpAddr::V6(v6), IpAddr::V4),
+        v4 => v4,
+    }
+}
+
+fn is_never_opened(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => within_v4(ip, 32, &NEVER_OPENED_V4),
+        IpAddr::V6(ip) => {
+            within_v6(ip, 128, &NEVER_OPENED_V6)
+                || embedded_v4(ip).is_some_and(|ip| within_v4(ip, 32, &NEVER_OPENED_V4))
+        }
+    }
+}
+
+fn refused_v4(ip: Ipv4Addr) -> bool {
+    within_v4(ip, 32, &REFUSED_V4)
+}
+
+/// The IPv4 address that a translated (64:ff9b::/96, 64:ff9b:1::/48) or tunnelled (2002::/16) IPv6 address leads to.
 fn embedded_v4(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let s = ip.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
-    if in_v6(ip, Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96) {
+    if in_v6(ip, Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96)
+        || in_v6(ip, Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48)
+    {
         Some(v4(s[6], s[7]))
     } else if s[0] == 0x2002 {
         Some(v4(s[1], s[2]))

@@ -8,7 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use domain::network_policy::{Cidr, is_refused_address};
+use domain::network_policy::{Cidr, may_be_reached};
 use tokio::{
     net::TcpStream,
     sync::Semaphore,
@@ -23,21 +23,49 @@ pub trait Resolver: Send + Sync + 'static {
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The host's own resolver (`/etc/hosts`, `/etc/resolv.conf`).
+/// The host's own resolver (`/etc/hosts`, `/etc/resolv.conf`). A name is looked up as it is: the domains that the host
+/// searches for short names are not tried, because the name that they make of it is not the one that the policy allowed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
 #[async_trait]
 impl Resolver for SystemResolver {
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        // The final dot makes a name absolute, and hides it from glibc's reading of this file.
+        let listed = tokio::fs::read_to_string(HOSTS)
+            .await
+            .map_or_else(|_| Vec::new(), |table| listed(&table, host));
+        if !listed.is_empty() {
+            return Ok(listed);
+        }
         let mut found: Vec<IpAddr> = Vec::new();
-        for address in tokio::net::lookup_host((host, 0)).await? {
+        for address in tokio::net::lookup_host((format!("{host}."), 0)).await? {
             if !found.contains(&address.ip()) {
                 found.push(address.ip());
             }
         }
         Ok(found)
     }
+}
+
+/// The host's own table of names.
+const HOSTS: &str = "/etc/hosts";
+
+/// The addresses that a table of hosts has for a name, in its order.
+fn listed(table: &str, host: &str) -> Vec<IpAddr> {
+    let mut found = Vec::new();
+    for line in table.lines() {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split_ascii_whitespace();
+        let Some(Ok(address)) = words.next().map(str::parse::<IpAddr>) else {
+            continue;
+        };
+        let is_it = |name: &str| name.trim_end_matches('.').eq_ignore_ascii_case(host);
+        if words.any(is_it) && !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    found
 }
 
 /// Where a connection is to go.
@@ -92,7 +120,8 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// `opened`: private networks that may be reached all the same. `own_addresses`: further addresses of the control plane.
+    /// `opened`: private networks that may be reached all the same, but for this machine's addresses in them.
+    /// `own_addresses`: further addresses of the control plane.
     pub(crate) fn new(
         resolver: Arc<dyn Resolver>,
         opened: Vec<Cidr>,
@@ -118,7 +147,7 @@ impl Dialer {
         let (good, refused): (Vec<IpAddr>, Vec<IpAddr>) = found
             .into_iter()
             .map(|address| address.to_canonical())
-            .partition(|address| self.may_be_reached(&own, *address));
+            .partition(|address| may_be_reached(*address, &self.opened, &own));
         if good.is_empty() {
             return Err(match refused.first() {
                 Some(address) => NoConnection::Refused(not_for_sandboxes(target, *address)),
@@ -133,7 +162,7 @@ impl Dialer {
             let share = left / u32::try_from(good.len() - index).unwrap_or(1);
             match connect(SocketAddr::new(*address, port), share).await {
                 // A route can lead back to this machine for an address that none of its interfaces has.
-                Ok(stream) if leads_home(&stream) && !self.opened(*address) => {
+                Ok(stream) if leads_home(&stream) => {
                     return Err(NoConnection::Refused(not_for_sandboxes(target, *address)));
                 }
                 Ok(stream) => return Ok(stream),
@@ -173,15 +202,6 @@ impl Dialer {
         }
         own
     }
-
-    fn opened(&self, address: IpAddr) -> bool {
-        self.opened.iter().any(|range| range.contains(address))
-    }
-
-    fn may_be_reached(&self, own: &[IpAddr], address: IpAddr) -> bool {
-        !is_refused_address(address, &self.opened)
-            && (!own.contains(&address) || self.opened(address))
-    }
 }
 
 async fn connect(address: SocketAddr, within: Duration) -> io::Result<TcpStream> {
@@ -201,5 +221,28 @@ fn not_for_sandboxes(target: &Target, address: IpAddr) -> String {
     match target {
         Target::Name(_) => format!("it resolves to {address}, which no sandbox may reach"),
         Target::Address(_) => "no sandbox may reach this address".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_hosts_is_read_as_the_system_reads_it() {
+        let table = "127.0.0.1\tlocalhost\n\
+                     # 192.0.2.9 off.example\n\
+                     192.0.2.1 One.example one # also.example\n\
+                     nonsense one.example\n\
+                     2001:db8::1  one.example.\n\
+                     192.0.2.1 one.example\n";
+        let found = |host: &str| -> Vec<String> {
+            listed(table, host).iter().map(IpAddr::to_string).collect()
+        };
+        assert_eq!(found("one.example"), ["192.0.2.1", "2001:db8::1"]);
+        assert_eq!(found("one"), ["192.0.2.1"]);
+        for none in ["off.example", "also.example", "example", ""] {
+            assert!(found(none).is_empty(), "{none}");
+        }
     }
 }
