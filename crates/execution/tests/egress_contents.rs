@@ -175,7 +175,15 @@ fn a_second_tls_hello_cannot_name_another_server() {
     assert_eq!(ended, Ending::Closed(b"done".to_vec()));
     assert_eq!(heard.take(), same);
 
-    for between in [Vec::new(), record(20, &[1]), early] {
+    let cancelled = record(21, &[1, 90]);
+    for between in [
+        Vec::new(),
+        record(20, &[1]),
+        early,
+        cancelled.repeat(20),
+        cancelled,
+        record(22, &[]),
+    ] {
         let heard = Heard::new(allow(&["good.example"]));
         let before = [&first[..], &between].concat();
         let sent = [&before[..], &hello(Some("evil.example"), &[])].concat();

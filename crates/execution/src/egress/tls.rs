@@ -8,6 +8,7 @@ const RECORD_HEADER: usize = 5;
 /// Most payload of a record: 2^14 and what encryption may add.
 const RECORD_MAX: usize = 16_384 + 2_048;
 const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 const CLIENT_HELLO: u8 = 1;
@@ -161,31 +162,51 @@ impl<'a> Reader<'a> {
 pub(super) enum Next {
     /// Not enough bytes to tell.
     More,
-    /// A record of so many bytes before which a second hello may still come (a change of cipher, early data).
-    Pass(usize),
+    /// A record of so many bytes after which a second hello may still come.
+    Pass(Between, usize),
     /// A second hello (the server asked for another key) starts here: judge it like the first.
     SecondHello,
     /// The handshake went on: nothing readable follows.
     Beyond,
+    /// No client sends this before its handshake is protected, and a server that overlooked it could be told of another
+    /// host behind it.
+    Refused,
+}
+
+/// A record between two hellos.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Between {
+    /// Early data, of which there can be much.
+    EarlyData,
+    /// A change of cipher or an alert, of which there are few.
+    Signal,
 }
 
 /// Looks at the start of what follows the first hello.
 pub(super) fn after_hello(stream: &[u8]) -> Next {
-    let [kind, _, _, high, low, rest @ ..] = stream else {
+    let [kind, major, _, high, low, rest @ ..] = stream else {
         return Next::More;
     };
     let length = usize::from(u16::from_be_bytes([*high, *low]));
-    if length > RECORD_MAX {
-        return Next::Beyond;
+    if *major != 3 || length == 0 || length > RECORD_MAX {
+        return Next::Refused;
     }
-    match (*kind, rest) {
-        (HANDSHAKE, []) => Next::More,
-        (HANDSHAKE, [CLIENT_HELLO, ..]) => Next::SecondHello,
-        (CHANGE_CIPHER_SPEC | APPLICATION_DATA, _) if rest.len() >= length => {
-            Next::Pass(RECORD_HEADER + length)
+    let between = match (*kind, length) {
+        (HANDSHAKE, _) => {
+            return match rest {
+                [] => Next::More,
+                [CLIENT_HELLO, ..] => Next::SecondHello,
+                _ => Next::Beyond,
+            };
         }
-        (CHANGE_CIPHER_SPEC | APPLICATION_DATA, _) => Next::More,
-        _ => Next::Beyond,
+        (APPLICATION_DATA, _) => Between::EarlyData,
+        // Neither is of another length in the clear.
+        (CHANGE_CIPHER_SPEC, 1) | (ALERT, 2) => Between::Signal,
+        _ => return Next::Refused,
+    };
+    match rest.len() >= length {
+        true => Next::Pass(between, RECORD_HEADER + length),
+        false => Next::More,
     }
 }
 

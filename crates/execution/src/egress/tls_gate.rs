@@ -8,11 +8,13 @@ use super::{
     dial::Target,
     gateway::Connection,
     pump::Pump,
-    tls::{self, Hello, Next},
+    tls::{self, Between, Hello, Next},
 };
 
 /// Early data beyond which no server asks for a second hello.
 const EARLY_MAX: usize = 256 * 1024;
+/// Changes of cipher and alerts beyond which no server waits for the handshake to go on.
+const SIGNALS_MAX: usize = 16;
 
 /// What was read of the client: its hello, and perhaps some of what follows.
 pub(super) struct Opening {
@@ -74,21 +76,31 @@ pub(super) async fn pass(
     let Opening { mut read, hello } = opening;
     pump.write(&read[..hello]).await?;
     read.drain(..hello);
-    let mut passed = 0;
-    while passed < EARLY_MAX {
-        let ready = match tls::after_hello(&read) {
+    let (mut early, mut signals) = (0, 0);
+    while early < EARLY_MAX {
+        let next = tls::after_hello(&read);
+        let ready = match next {
             Next::Beyond => break,
-            Next::Pass(length) => Some(length),
+            Next::Pass(Between::EarlyData, length) => {
+                early += length;
+                Some(length)
+            }
+            Next::Pass(Between::Signal, length) if signals < SIGNALS_MAX => {
+                signals += 1;
+                Some(length)
+            }
+            Next::Pass(Between::Signal, _) | Next::Refused => {
+                connection.mismatch("what follows the TLS hello is no handshake");
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
             Next::SecondHello => judged(&read, connection)?,
             Next::More => None,
         };
         match ready {
             Some(length) => {
-                let second = matches!(tls::after_hello(&read), Next::SecondHello);
                 pump.write(&read[..length]).await?;
                 read.drain(..length);
-                passed += length;
-                if second {
+                if next == Next::SecondHello {
                     break;
                 }
             }

@@ -99,11 +99,25 @@ fn what_follows_a_hello_is_looked_at_until_the_handshake_goes_on() {
         (&[][..], Next::More),
         (&[22, 3, 3, 0, 9], Next::More),
         (&[20, 3, 3, 0, 1], Next::More),
-        (&[20, 3, 3, 0, 1, 1], Next::Pass(6)),
-        (&[23, 3, 3, 0, 2, 9, 9, 9], Next::Pass(7)),
+        (&[20, 3, 3, 0, 1, 1], Next::Pass(Between::Signal, 6)),
+        (
+            &[23, 3, 3, 0, 2, 9, 9, 9],
+            Next::Pass(Between::EarlyData, 7),
+        ),
         (&[22, 3, 3, 0, 2, 16, 0], Next::Beyond),
-        (&[21, 3, 3, 0, 2, 1, 0], Next::Beyond),
-        (&[23, 3, 3, 0xff, 0xff], Next::Beyond),
+        // An alert in the clear, such as "the user has cancelled": servers overlook a warning.
+        (&[21, 3, 3, 0, 2, 1], Next::More),
+        (&[21, 3, 3, 0, 2, 1, 90], Next::Pass(Between::Signal, 7)),
+        (&[21, 3, 3, 0, 2, 2, 40], Next::Pass(Between::Signal, 7)),
+        // What no client sends here.
+        (&[21, 3, 3, 0, 4, 1, 90, 1, 90], Next::Refused),
+        (&[20, 3, 3, 0, 2, 1, 1], Next::Refused),
+        (&[22, 3, 3, 0, 0], Next::Refused),
+        (&[22, 3, 3, 0, 0, 22, 3, 3], Next::Refused),
+        (&[23, 3, 3, 0, 0], Next::Refused),
+        (&[24, 3, 3, 0, 3, 1, 0, 0], Next::Refused),
+        (&[22, 2, 0, 0, 2, 1, 0], Next::Refused),
+        (&[23, 3, 3, 0xff, 0xff], Next::Refused),
         (&second, Next::SecondHello),
     ] {
         assert_eq!(after_hello(stream), expected, "{stream:?}");
