@@ -23,10 +23,7 @@ use http::{Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use nix::{
-    fcntl::{Flock, FlockArg},
-    sys::statvfs::statvfs,
-};
+use nix::fcntl::{Flock, FlockArg};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject},
@@ -41,7 +38,9 @@ use crate::{
         Resolver,
         dial::{DialLimits, Dialer, NoConnection, Target},
     },
+    oci::SANDBOXES,
     runtime::RuntimeError,
+    shim::space::Space,
 };
 
 /// Redirects that are followed.
@@ -304,14 +303,14 @@ impl Fetcher {
         })
     }
 
-    /// Whether the disk takes so much and keeps its reserve.
+    /// Whether the disk takes so much and keeps its reserve, and what sandboxes beside were promised.
     fn room(&self, size: u64) -> Result<(), Miss> {
-        let disk = statvfs(&self.dir).map_err(io::Error::from)?;
-        let free = disk.blocks_available() * disk.fragment_size();
-        if free < self.reserve.saturating_add(size) {
-            return Err(Miss::Full);
-        }
-        Ok(())
+        let space = Space {
+            dir: self.dir.clone(),
+            sandboxes: self.dir.with_file_name(SANDBOXES),
+            reserve: self.reserve,
+        };
+        Ok(space.need(size.max(1))?)
     }
 
     async fn save(&self, mut body: Incoming) -> Result<FetchedFile, Miss> {

@@ -57,6 +57,9 @@ use crate::{
 /// Parent of every sandbox's cgroup.
 pub(crate) const CGROUP_PARENT: &str = "groundwork";
 
+/// Directory of the sandboxes' own in the state directory.
+pub(crate) const SANDBOXES: &str = "sandboxes";
+
 /// Directory of fetched files in the state directory.
 const FETCHED: &str = "fetched";
 
@@ -141,7 +144,7 @@ impl OciConfig {
 
     /// Directories of sandboxes.
     pub(crate) fn sandboxes(&self) -> PathBuf {
-        self.state_dir.join("sandboxes")
+        self.state_dir.join(SANDBOXES)
     }
 
     /// Files on their way into sandboxes.
@@ -200,7 +203,7 @@ impl OciRuntime {
             .canonicalize()
             .map_err(other("finding the state directory"))?;
         for (name, mode) in [
-            ("sandboxes", 0o700),
+            (SANDBOXES, 0o700),
             ("slots", 0o700),
             ("runtime", 0o700),
             ("host-layers", 0o700),
