@@ -105,19 +105,35 @@ export async function createEnvironment(
   await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
 }
 
-/** No violation of WCAG 2.2 AA that axe can see, in both themes. */
+/** No violation of WCAG 2.2 AA that axe can see, in both themes, and nothing wider than a telephone. */
 export async function accessible(page: Page): Promise<void> {
   for (const colorScheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-    // Letters of one theme on the other's ground are nobody's page.
-    const themed = () => page.evaluate((scheme) => matchMedia(`(prefers-color-scheme: ${scheme})`).matches, colorScheme);
-    await expect.poll(themed).toBe(true);
+    // Letters of one theme on the other's ground, or half way between them, are nobody's page.
+    await expect.poll(() => page.evaluate((scheme) => matchMedia(`(prefers-color-scheme: ${scheme})`).matches, colorScheme)).toBe(true);
+    const moving = () =>
+      page.evaluate(() =>
+        document
+          .getAnimations()
+          .filter((animation) => animation instanceof CSSTransition && animation.playState === 'running')
+          .map(({ effect }) => (effect as KeyframeEffect).target?.outerHTML.slice(0, 200)),
+      );
+    await expect.poll(moving).toEqual([]);
     const { violations } = await new AxeBuilder({ page })
       .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
       .analyze();
     const found = violations.map((v) => `${colorScheme} ${v.id}: ${v.nodes.map((n) => n.target.join(' ')).join(', ')}`);
     expect(found, page.url()).toEqual([]);
   }
+  await fitsATelephone(page);
+}
+
+async function fitsATelephone(page: Page): Promise<void> {
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 360, height: 740 });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  expect(wide, `${page.url()} at 360 px`).toBeLessThanOrEqual(360);
+  if (before) await page.setViewportSize(before);
 }
 
 /** A fresh browser of another person. */

@@ -35,17 +35,22 @@ fn pair(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
     }
 }
 
-/// `just now`, `2 s ago`, `5 min ago`, `3 h ago`, `2 d ago`, then the date.
-pub fn relative(at: Timestamp, now: Timestamp) -> String {
+/// `just now`, `2 s ago`, `5 min ago`, `3 h ago`, `2 d ago`; nothing from thirty days on, where the date says more.
+pub fn relative(at: Timestamp, now: Timestamp) -> Option<String> {
     let seconds = now.millis_since(at) / 1_000;
-    match seconds {
+    Some(match seconds {
         0..5 => "just now".to_owned(),
         5..60 => format!("{seconds} s ago"),
         60..3_600 => format!("{} min ago", seconds / 60),
         3_600..86_400 => format!("{} h ago", seconds / 3_600),
         86_400..2_592_000 => format!("{} d ago", seconds / 86_400),
-        _ => at.to_string().chars().take(10).collect(),
-    }
+        _ => return None,
+    })
+}
+
+/// `2026-07-01`.
+pub fn date_utc(at: Timestamp) -> String {
+    at.to_string().chars().take(10).collect()
 }
 
 /// `in 6 d`, or `over`.
@@ -157,10 +162,15 @@ mod tests {
             (300, "5 min ago"),
             (7_300, "2 h ago"),
             (200_000, "2 d ago"),
-            (40 * 86_400, "2026-08-08"),
         ] {
-            assert_eq!(relative(now.plus_seconds(-seconds), now), text);
+            assert_eq!(
+                relative(now.plus_seconds(-seconds), now).as_deref(),
+                Some(text)
+            );
         }
+        let old = now.plus_seconds(-40 * 86_400);
+        assert_eq!(relative(old, now), None);
+        assert_eq!(date_utc(old), "2026-08-08");
         assert_eq!(until(now.plus_seconds(7 * 86_400), now), "in 7 d");
         assert_eq!(until(now.plus_seconds(-1), now), "over");
     }

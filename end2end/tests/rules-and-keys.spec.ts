@@ -77,6 +77,18 @@ test('the keyboard searches, creates and explains itself', async ({ page, ground
   await page.locator('h1').click();
   await page.keyboard.press('n');
   await expect(page).toHaveURL(/\/environments\/new$/);
+  // From every page, not from the table alone.
+  for (const [key, address] of [
+    ['n', /\/environments\/new$/],
+    ['e', /\/environments$/],
+    ['/', /\/environments#search$/],
+  ] as const) {
+    await page.goto(`${groundwork.url}/members`);
+    await alive(page);
+    await page.keyboard.press(key);
+    await expect(page).toHaveURL(address);
+  }
+  await expect(page.getByRole('searchbox')).toBeFocused();
 });
 
 test('leaving with unsaved changes asks', async ({ page, groundwork }) => {
@@ -89,6 +101,27 @@ test('leaving with unsaved changes asks', async ({ page, groundwork }) => {
   await page.getByRole('link', { name: 'Members' }).click();
   await expect(page).toHaveURL(address);
   await expect(page.getByLabel('Description')).toHaveValue('not saved');
+  // The other ways to leave: keys, the browser's way back, a session that is started.
+  const stays = async (leave: () => Promise<unknown>) => {
+    const asked = page.waitForEvent('dialog');
+    const left = leave();
+    await (await asked).dismiss();
+    await left;
+    await expect(page).toHaveURL(address);
+    await expect(page.getByLabel('Description')).toHaveValue('not saved');
+  };
+  await page.locator('h1').click();
+  for (const key of ['e', 'n', '/']) await stays(() => page.keyboard.press(key));
+  for (let time = 0; time < 2; time++) await stays(() => page.evaluate(() => setTimeout(() => history.back())));
+  await stays(() => page.getByRole('button', { name: 'Start session' }).click());
+  await page.getByRole('link', { name: 'History' }).focus();
+  page.once('dialog', (dialog) => dialog.accept());
+  await page.evaluate(() => setTimeout(() => history.back()));
+  await expect(page).not.toHaveURL(address);
+  await page.goForward();
+  await expect(page).toHaveURL(address);
+  await alive(page);
+  await page.getByLabel('Description').fill('not saved');
   page.once('dialog', (dialog) => dialog.accept());
   await page.getByRole('link', { name: 'Members' }).click();
   await expect(page).toHaveURL(/\/members$/);

@@ -4,6 +4,7 @@ use domain::verification::SetupBadge;
 use leptos::prelude::*;
 
 use super::icons::{Draw, Icon};
+use crate::{api::AppError, text::shown};
 
 /// What a colour says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,24 @@ impl Tone {
             Self::Warn => Icon::TriangleAlert,
             Self::Bad => Icon::CircleX,
         }
+    }
+}
+
+/// Why an action was refused; nothing while it was not.
+#[component]
+pub fn Refused(
+    /// The refusal.
+    #[prop(into)]
+    error: Signal<Option<AppError>>,
+) -> impl IntoView {
+    move || {
+        error.get().map(|error| {
+            view! {
+                <Alert tone=Tone::Bad urgent=true>
+                    {shown(&error.to_string())}
+                </Alert>
+            }
+        })
     }
 }
 

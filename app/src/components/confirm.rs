@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-use super::{Alert, Submit, Tone};
+use super::{Refused, Submit};
 use crate::api::AppError;
 
 /// What the form of such a page shows: the question, why it was refused, and the two ways on.
@@ -22,17 +22,7 @@ pub fn ConfirmDelete(
         <div class="card">
             <div class="card-body flex flex-col gap-3">
                 {children()}
-                {move || {
-                    error
-                        .get()
-                        .map(|error| {
-                            view! {
-                                <Alert tone=Tone::Bad urgent=true>
-                                    {error.to_string()}
-                                </Alert>
-                            }
-                        })
-                }}
+                <Refused error />
             </div>
             <div class="card-foot">
                 <a class="button" href=back>

@@ -22,6 +22,11 @@ impl Errors {
     ) -> Self {
         Self(Signal::derive(move || value()?.err()))
     }
+
+    /// The refusal that no single field explains.
+    pub fn whole(self) -> Signal<Option<AppError>> {
+        Signal::derive(move || self.0.get().filter(|error| error.issues().is_empty()))
+    }
 }
 
 /// The message of a field.

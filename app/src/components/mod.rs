@@ -13,7 +13,7 @@ pub mod secrets;
 pub mod states;
 pub mod timings;
 
-pub use basics::{Alert, Copy, CopyId, SetupBadgeView, Sign, Submit, Tone};
+pub use basics::{Alert, Copy, CopyId, Refused, SetupBadgeView, Sign, Submit, Tone};
 pub use confirm::ConfirmDelete;
 pub use dialog::Dialog;
 pub use diff::{Changes, Difference};

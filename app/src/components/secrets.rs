@@ -100,7 +100,7 @@ fn told<T>(
         Ok(text) => view! { <Alert tone=Tone::Good>{text}</Alert> }.into_any(),
         Err(error) => view! {
             <Alert tone=Tone::Bad urgent=true>
-                {error.to_string()}
+                {shown(&error.to_string())}
             </Alert>
         }
         .into_any(),
@@ -357,7 +357,7 @@ fn Row(
     delete: ServerAction<DeleteSecret>,
 ) -> impl IntoView {
     let name = secret.name;
-    let shown = name.clone();
+    let shown_name = shown(&name);
     let actions = may_change.then(|| {
         let again = name.clone();
         let (replace, remove) = (format!("Replace {name}"), format!("Remove {name}"));
@@ -390,9 +390,9 @@ fn Row(
     view! {
         <li class="flex flex-wrap items-center gap-x-3 gap-y-1 py-1.5 text-sm">
             <Draw icon=Icon::Lock />
-            <code class="mono break-all">{shown}</code>
+            <code class="mono break-all">{shown_name}</code>
             <span class="text-ink-3 mr-auto">
-                "set " <Ago at=secret.set_at /> " by " {secret.set_by}
+                "set " <Ago at=secret.set_at /> " by " {shown(&secret.set_by)}
             </span>
             {actions}
         </li>

@@ -6,7 +6,10 @@ use leptos::{ev, prelude::*};
 use wasm_bindgen::JsCast as _;
 use wire::console::LogView as LogFacts;
 
-use super::{find_bar::FindBar, log_bar::Bar, picked::Picked, prefs::Prefs, row, viewer::Viewer};
+use super::{
+    find_bar::FindBar, log_bar::Bar, now::local_date, picked::Picked, prefs::Prefs, row,
+    viewer::Viewer,
+};
 use crate::{
     api::setup_runs::TAIL_LINES,
     components::{Draw, Icon, basics::alive},
@@ -102,14 +105,14 @@ pub fn Log(
     .into_any()
 }
 
-fn nothing_to_show(facts: LogFacts, finished: bool) -> String {
+fn nothing_to_show(facts: LogFacts, finished: bool) -> AnyView {
     match facts.removed_at {
-        Some(at) => format!(
-            "The log was removed on {}. What is known of the run stays.",
-            &format::exact_utc(at)[..10]
-        ),
-        None if finished => "The run wrote nothing.".to_owned(),
-        None => "Nothing was written yet.".to_owned(),
+        Some(at) => {
+            view! { "The log was removed on " {local_date(at)} ". What is known of the run stays." }
+                .into_any()
+        }
+        None if finished => "The run wrote nothing.".into_any(),
+        None => "Nothing was written yet.".into_any(),
     }
 }
 

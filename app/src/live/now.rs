@@ -58,9 +58,19 @@ pub fn Ago(
 ) -> impl IntoView {
     let now = use_context::<Now>();
     let exact = local_text(at);
+    // A table has thousands of these, and most are young.
+    let is_old =
+        now.is_some_and(|now| crate::format::relative(at, now.0.get_untracked()).is_none());
+    let date = is_old.then(|| local_date(at));
+    let text = move || match now {
+        None => crate::format::exact_utc(at),
+        Some(now) => crate::format::relative(at, now.get())
+            .or_else(|| date.map(|date| date.get()))
+            .unwrap_or_else(|| crate::format::date_utc(at)),
+    };
     view! {
         <time datetime=at.to_string() title=exact>
-            {move || now.map_or_else(|| crate::format::exact_utc(at), |now| crate::format::relative(at, now.get()))}
+            {text}
         </time>
     }
 }
@@ -73,6 +83,22 @@ pub fn local_text(at: Timestamp) -> Signal<String> {
         let date = js_sys::Date::new(&wasm_bindgen::JsValue::from_f64(micros_as_ms(at)));
         text.set(String::from(
             date.to_locale_string("default", &wasm_bindgen::JsValue::UNDEFINED),
+        ));
+    });
+    text.into()
+}
+
+/// `2026-07-01`: UTC on the server and in the first rendering, the reader's zone after that.
+pub fn local_date(at: Timestamp) -> Signal<String> {
+    let text = RwSignal::new(crate::format::date_utc(at));
+    #[cfg(feature = "hydrate")]
+    Effect::new(move |_| {
+        let date = js_sys::Date::new(&wasm_bindgen::JsValue::from_f64(micros_as_ms(at)));
+        text.set(format!(
+            "{:04}-{:02}-{:02}",
+            date.get_full_year(),
+            date.get_month() + 1,
+            date.get_date()
         ));
     });
     text.into()

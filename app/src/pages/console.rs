@@ -16,6 +16,7 @@ use crate::{
     },
     components::{Dialog, Draw, Failure, Icon},
     links,
+    pages::leaving::Leaving,
     text::shown,
     theme::Theme,
 };
@@ -31,7 +32,8 @@ pub fn Console() -> impl IntoView {
     provide_context(FrameData(frame));
     let shortcuts = RwSignal::new(false);
     let may_create = RwSignal::new(false);
-    listen_to_keys(shortcuts);
+    let leaving = expect_context::<Leaving>();
+    listen_to_keys(shortcuts, may_create, leaving);
     let keys = Keys {
         shortcuts,
         may_create,
@@ -300,10 +302,15 @@ fn Shortcuts(open: RwSignal<bool>, may_create: RwSignal<bool>) -> impl IntoView 
 }
 
 /// Single keys, unless one is typing or a dialog is open.
-fn listen_to_keys(shortcuts: RwSignal<bool>) {
+fn listen_to_keys(shortcuts: RwSignal<bool>, may_create: RwSignal<bool>, leaving: Leaving) {
     let navigate = use_navigate();
     Effect::new(move |_| {
         let navigate = navigate.clone();
+        let go = move |address: &str| {
+            if leaving.may(address) {
+                navigate(address, Default::default());
+            }
+        };
         let handle = window_event_listener(ev::keydown, move |event| {
             if event.ctrl_key()
                 || event.meta_key()
@@ -315,22 +322,15 @@ fn listen_to_keys(shortcuts: RwSignal<bool>) {
             }
             match event.key().as_str() {
                 "/" => {
+                    event.prevent_default();
                     if let Some(search) = focusable("search") {
-                        event.prevent_default();
                         let _ = search.focus();
                     } else {
-                        event.prevent_default();
-                        navigate(
-                            &format!("{}#search", links::ENVIRONMENTS),
-                            Default::default(),
-                        );
+                        go(&format!("{}#search", links::ENVIRONMENTS));
                     }
                 }
-                // Where there is no such button the viewer may not create.
-                "n" if focusable("create").is_some() => {
-                    navigate(links::NEW_ENVIRONMENT, Default::default())
-                }
-                "e" => navigate(links::ENVIRONMENTS, Default::default()),
+                "n" if may_create.get_untracked() => go(links::NEW_ENVIRONMENT),
+                "e" => go(links::ENVIRONMENTS),
                 "?" => shortcuts.set(true),
                 _ => {}
             }

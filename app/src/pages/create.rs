@@ -14,9 +14,10 @@ use crate::{
     components::{Errors, Failure, Loading, PageHead, Submit},
     links,
     pages::{
-        environment_parts::{Refusal, TestButton, focus_on_refusal, warn_before_leaving},
+        environment_parts::{Refusal, TestButton, focus_on_refusal},
         form::Fields,
         inputs::Inputs,
+        leaving::warn_before_leaving,
         table_parts::TemplateCards,
     },
     text::shown,

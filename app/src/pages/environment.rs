@@ -20,12 +20,10 @@ use crate::{
     links,
     live::now::Now,
     pages::{
-        environment_parts::{
-            Facts, Refusal, Stale, TestButton, WhatSavingDoes, focus_on_refusal,
-            warn_before_leaving,
-        },
+        environment_parts::{Facts, Refusal, Stale, TestButton, WhatSavingDoes, focus_on_refusal},
         form::Fields,
         inputs::Inputs,
+        leaving::warn_before_leaving,
         merging::MergePanel,
         setup_panel::{PanelData, SetupPanel},
         start_session::{StartForm, StartHere},

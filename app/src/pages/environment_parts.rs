@@ -1,8 +1,7 @@
 //! What the create page and an environment's page share, and what stands beside the form.
 
 use domain::ids::EnvironmentId;
-use leptos::{ev, prelude::*};
-use wasm_bindgen::JsCast as _;
+use leptos::prelude::*;
 use wire::{
     console::{EnvironmentPage as EnvironmentFacts, Staleness, VerdictEffect},
     error::Code,
@@ -12,7 +11,7 @@ use crate::{
     api::{AppError, environments::check_environment, history::PutBack},
     components::{Alert, Difference, Errors, Icon, Submit, Tone, focus_first_error},
     draft::Draft,
-    format, links,
+    format,
     live::now::Ago,
     pages::inputs::Inputs,
     text::shown,
@@ -88,70 +87,6 @@ pub fn focus_on_refusal(errors: Errors) {
         if errors.0.with(Option::is_some) {
             focus_first_error();
         }
-    });
-}
-
-/// What to ask before the link is followed, if anything would be lost. A starting point on the create page replaces what it
-/// sets; the name and the description stay.
-fn question(href: &str, inputs: Inputs, saved: RwSignal<Draft>) -> Option<&'static str> {
-    let at = window().location().pathname().unwrap_or_default();
-    let is_start =
-        at == links::NEW_ENVIRONMENT && href.split('?').next() == Some(links::NEW_ENVIRONMENT);
-    let draft = untrack(|| inputs.draft());
-    saved.with_untracked(|saved| {
-        if is_start {
-            let changed = Draft {
-                name: saved.name.clone(),
-                description: saved.description.clone(),
-                ..draft
-            };
-            (changed != *saved).then_some(
-                "Replace what you changed with this starting point? The name and the description stay.",
-            )
-        } else {
-            (draft != *saved).then_some("Leave without saving your changes?")
-        }
-    })
-}
-
-/// Asks before changes that were not saved are left behind.
-pub fn warn_before_leaving(inputs: Inputs, saved: RwSignal<Draft>, sending: Memo<bool>) {
-    let is_dirty = Memo::new(move |_| saved.with(|saved| inputs.draft() != *saved));
-    Effect::new(move |_| {
-        let unload = window_event_listener(ev::beforeunload, move |event| {
-            if is_dirty.get_untracked() && !sending.get_untracked() {
-                event.prevent_default();
-            }
-        });
-        // In the capture phase, before the router takes the link.
-        let closure = wasm_bindgen::closure::Closure::<dyn Fn(web_sys::MouseEvent)>::new(
-            move |event: web_sys::MouseEvent| {
-                let lost = event
-                    .target()
-                    .and_then(|target| target.dyn_into::<web_sys::Element>().ok())
-                    .and_then(|element| element.closest("a[href]").ok().flatten())
-                    .and_then(|link| link.get_attribute("href"))
-                    .filter(|href| !href.starts_with('#') && !href.is_empty())
-                    .and_then(|href| question(&href, inputs, saved));
-                if let Some(lost) = lost {
-                    let stays = !window().confirm_with_message(lost).unwrap_or(true);
-                    if stays {
-                        event.prevent_default();
-                        event.stop_propagation();
-                    }
-                }
-            },
-        );
-        let function = closure.as_ref().unchecked_ref::<js_sys::Function>().clone();
-        // The window takes listeners.
-        let _ = window().add_event_listener_with_callback_and_bool("click", &function, true);
-        let closure = send_wrapper::SendWrapper::new((closure, function));
-        on_cleanup(move || {
-            unload.remove();
-            let _ =
-                window().remove_event_listener_with_callback_and_bool("click", &closure.1, true);
-            drop(closure);
-        });
     });
 }
 
@@ -329,7 +264,7 @@ pub fn Facts(facts: RwSignal<EnvironmentFacts>) -> impl IntoView {
                             let script = environment
                                 .setup_updated_at
                                 .map(|at| {
-                                    let by = facts.setup_updated_by.clone().map(|by| format!(" by {by}")).unwrap_or_default();
+                                    let by = facts.setup_updated_by.clone().map(|by| format!(" by {}", shown(&by))).unwrap_or_default();
                                     view! {
                                         <dt>"Script changed"</dt>
                                         <dd>

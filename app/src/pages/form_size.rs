@@ -63,6 +63,11 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
             )
         })
         .unwrap_or_default();
+    let refused: Vec<String> = offer
+        .presets
+        .iter()
+        .filter_map(|preset| Some(format!("{}: {}", preset.name, preset.refused.as_ref()?)))
+        .collect();
     let presets = StoredValue::new(offer.presets);
     let error = use_context::<Errors>();
     let error = Signal::derive(move || {
@@ -78,24 +83,22 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
     });
     view! {
         <Section title="Compute" open=true summary>
-            {has_gpus
-                .then(|| {
-                    let options = std::iter::once((String::new(), "CPU".to_owned()))
-                        .chain(names.into_iter().map(|name| (name.clone(), format!("GPU: {name}"))))
-                        .collect();
-                    view! {
-                        <Select
-                            id="accelerator"
-                            name="draft[accelerator]"
-                            label="Compute kind"
-                            value=inputs.accelerator
-                            options
-                            path="resources.accelerator"
-                            hint="A GPU comes with 8 vCPU and 32 GiB."
-                            disabled=readonly
-                        />
-                    }
-                })}
+            <Select
+                id="accelerator"
+                name="draft[accelerator]"
+                label="Compute kind"
+                value=inputs.accelerator
+                options=std::iter::once((String::new(), "CPU".to_owned()))
+                    .chain(names.into_iter().map(|name| (name.clone(), format!("GPU: {name}"))))
+                    .collect()
+                path="resources.accelerator"
+                hint=if has_gpus {
+                    "A GPU comes with 8 vCPU and 32 GiB."
+                } else {
+                    "No machine of this deployment has a GPU."
+                }
+                disabled=readonly || !has_gpus
+            />
             <div class="flex flex-col gap-4" hidden=move || is_gpu.get()>
                 <div class="presets" role="group" aria-label="Sizes" hidden=readonly>
                     {presets
@@ -117,7 +120,6 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                                             class="preset"
                                             aria-pressed=is_on
                                             disabled=preset.refused.is_some()
-                                            title=preset.refused.clone()
                                             on:click=move |_| {
                                                 cpu.set(cpus.clone());
                                                 memory.set(gib.clone());
@@ -135,6 +137,14 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                                 .collect_view()
                         })}
                 </div>
+                {(!refused.is_empty() && !readonly)
+                    .then(|| {
+                        view! {
+                            <ul class="field-hint flex flex-col gap-0.5">
+                                {refused.into_iter().map(|text| view! { <li>{text}</li> }).collect_view()}
+                            </ul>
+                        }
+                    })}
                 <FieldError id="resources-error".to_owned() message=error />
                 <div class="grid gap-4 sm:grid-cols-2 max-w-md">
                     <TextField

@@ -10,7 +10,7 @@ use crate::{
         signing::{AcceptInvitation, SetUp, SignIn, load_invitation, needs_setup},
     },
     components::{
-        Alert, Errors, Failure, Gate, Loading, Submit, TextField, Tone, focus_first_error,
+        Alert, Errors, Failure, Gate, Loading, Refused, Submit, TextField, Tone, focus_first_error,
     },
     links,
 };
@@ -27,18 +27,8 @@ fn Refusal(
             focus_first_error();
         }
     });
-    move || {
-        error
-            .get()
-            .filter(|error| error.issues().is_empty())
-            .map(|error| {
-                view! {
-                    <Alert tone=Tone::Bad urgent=true>
-                        {error.to_string()}
-                    </Alert>
-                }
-            })
-    }
+    let whole = Signal::derive(move || error.get().filter(|error| error.issues().is_empty()));
+    view! { <Refused error=whole /> }
 }
 
 /// Leads to where the reader belongs: `/setup` on the first start, `/sign-in` after it.
@@ -147,11 +137,15 @@ pub fn SignInPage() -> impl IntoView {
     let action = ServerAction::<SignIn>::new();
     let errors = Errors::of(move || action.value().get());
     provide_context(errors);
+    // The place in the page that was asked for never reaches the server; the browser keeps it through the redirect.
+    let place = RwSignal::new(String::new());
+    Effect::new(move |_| place.set(window().location().hash().unwrap_or_default()));
     let next = move || {
         query
             .read()
             .get("next")
             .filter(|path| links::local(path).is_some())
+            .map(|path| path + &place.get())
             .unwrap_or_default()
     };
     view! {

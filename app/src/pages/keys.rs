@@ -10,8 +10,8 @@ use crate::{
         page_data,
     },
     components::{
-        Alert, Copy, Draw, Errors, Failure, Icon, Loading, PageHead, Select, Submit, TextField,
-        Tone,
+        Alert, Copy, Draw, Errors, Failure, Icon, Loading, PageHead, Refused, Select, Submit,
+        TextField, Tone,
     },
     format,
     live::now::{Ago, Now},
@@ -182,13 +182,7 @@ fn Make(
                     <Submit label="Create key" icon=Icon::KeyRound busy=create.pending() />
                 </div>
             </ActionForm>
-            {move || {
-                errors
-                    .0
-                    .get()
-                    .filter(|error| error.issues().is_empty())
-                    .map(|error| view! { <Alert tone=Tone::Bad urgent=true>{error.to_string()}</Alert> })
-            }}
+            <Refused error=errors.whole() />
             {move || {
                 secret
                     .get()

@@ -13,7 +13,8 @@ use crate::{
         page_data,
     },
     components::{
-        Alert, Copy, Errors, Failure, Icon, Loading, PageHead, Select, Submit, TextField, Tone,
+        Alert, Copy, Errors, Failure, Icon, Loading, PageHead, Refused, Select, Submit, TextField,
+        Tone,
     },
     format,
     live::now::{Ago, Now, local_text},
@@ -166,21 +167,9 @@ fn InviteForm(
                 </div>
                 <p class="field-hint mt-2">"No e-mail is sent: you get a link, and send it yourself."</p>
             </ActionForm>
-            {move || {
-                errors
-                    .0
-                    .get()
-                    .filter(|error| error.issues().is_empty())
-                    .map(|error| {
-                        view! {
-                            <div class="mt-3">
-                                <Alert tone=Tone::Bad urgent=true>
-                                    {error.to_string()}
-                                </Alert>
-                            </div>
-                        }
-                    })
-            }}
+            <div class="mt-3">
+                <Refused error=errors.whole() />
+            </div>
             {move || {
                 path.get()
                     .map(|path| {

@@ -16,6 +16,7 @@ use crate::{
         script_editor,
         start_session::{StartForm, StartHere},
     },
+    text::shown,
 };
 
 /// How it ended: on failure the hint, the failing line and command, the exit code and the last of stderr, in this order.
@@ -32,7 +33,7 @@ pub fn Outcome(
         Status::Succeeded => match run.image_capture_message.clone() {
             Some(message) => view! {
                 <Alert tone=Tone::Warn title="Setup passed, but its reusable image failed.">
-                    <p>{message}</p>
+                    <p>{shown(&message)}</p>
                     <p>"Sessions cannot start until setup was tested again."</p>
                 </Alert>
             }
@@ -95,7 +96,7 @@ fn Failed(run: RunView, key: String, reload: Option<Callback<()>>) -> impl IntoV
     view! {
         <Alert tone=Tone::Bad title>
             <div class="flex flex-col gap-2">
-                <p>{run.hint.clone().unwrap_or_else(|| run.message.clone())}</p>
+                <p>{shown(run.hint.as_ref().unwrap_or(&run.message))}</p>
                 <Mend run=run.clone() key reload />
                 {run
                     .failed_command
@@ -103,7 +104,7 @@ fn Failed(run: RunView, key: String, reload: Option<Callback<()>>) -> impl IntoV
                     .map(|command| {
                         view! {
                             <pre class="code-block" tabindex="0" aria-label="Failing command">
-                                {command}
+                                {shown(&command)}
                             </pre>
                         }
                     })}
@@ -272,7 +273,7 @@ fn RaiseForm(
 fn refusal(error: AppError) -> AnyView {
     view! {
         <p class="text-sm basis-full" role="alert">
-            {error.to_string()}
+            {shown(&error.to_string())}
         </p>
     }
     .into_any()

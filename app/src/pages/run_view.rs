@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     api::setup_runs::CancelRun,
-    components::{Alert, Draw, Hosts, Icon, Submit, Timings, Tone},
+    components::{Draw, Hosts, Icon, Refused, Submit, Timings},
     format, links,
     live::{
         log_view::Log,
@@ -165,17 +165,7 @@ fn Head(view: RwSignal<RunView>) -> impl IntoView {
                 </span>
             </Show>
         </div>
-        {move || {
-            refused
-                .get()
-                .map(|error| {
-                    view! {
-                        <Alert tone=Tone::Bad urgent=true>
-                            {error.to_string()}
-                        </Alert>
-                    }
-                })
-        }}
+        <Refused error=refused />
     }
     .into_any()
 }
@@ -264,6 +254,6 @@ fn Progress(viewer: Viewer) -> impl IntoView {
 fn ago(at: Timestamp, now: Timestamp) -> String {
     match now.millis_since(at) / 1_000 {
         seconds @ ..60 => format!("{} s ago", seconds.max(0)),
-        _ => format::relative(at, now),
+        _ => format::relative(at, now).unwrap_or_else(|| format::date_utc(at)),
     }
 }

@@ -14,7 +14,7 @@ use crate::{
         sessions::{DeleteSession, OneSession, ResumeSession, StopSession, load_session},
     },
     components::{
-        Alert, ConfirmDelete, CopyId, Draw, Failure, Icon, Loading, PageHead, Submit, Tone,
+        Alert, ConfirmDelete, CopyId, Draw, Failure, Icon, Loading, PageHead, Refused, Submit, Tone,
     },
     links,
     live::now::{Ago, Now},
@@ -22,6 +22,7 @@ use crate::{
         session_charts::Charts,
         sessions::{SessionBadge, short},
     },
+    text::shown,
 };
 
 fn session_id() -> Memo<Option<SessionId>> {
@@ -78,7 +79,7 @@ fn Loaded(one: OneSession) -> impl IntoView {
     });
     let first = one.page.session;
     let environment = first.environment_id;
-    let name = first.environment_name.clone();
+    let name = shown(&first.environment_name);
     let title = format!("Session {}", short(id));
     view! {
         <div class="page page-wide">
@@ -105,19 +106,9 @@ fn Loaded(one: OneSession) -> impl IntoView {
                     }}
                 </span>
                 <CopyId short=short(id) whole=id.to_string() />
-                <span>{one.page.started_by.clone()} ", " <Ago at=first.created_at /></span>
+                <span>{shown(&one.page.started_by)} ", " <Ago at=first.created_at /></span>
             </p>
-            {move || {
-                refused
-                    .get()
-                    .map(|error| {
-                        view! {
-                            <Alert tone=Tone::Bad urgent=true>
-                                {error.to_string()}
-                            </Alert>
-                        }
-                    })
-            }}
+            <Refused error=refused />
             <Show when=move || gone.get()>
                 <Alert tone=Tone::Plain title="This session is gone.">
                     <a class="link" href=links::SESSIONS>
@@ -230,7 +221,7 @@ fn Actions(
 fn Standing(page: RwSignal<Page>, standing: Memo<(Status, Option<Wish>)>) -> impl IntoView {
     move || {
         let (status, pending) = standing.get();
-        let message = page.with(|page| page.session.message.clone());
+        let message = page.with(|page| shown(&page.session.message));
         match (status, pending) {
             (Status::Failed, None) => Some(view! {
                 <Alert tone=Tone::Bad title="It failed.">
@@ -378,7 +369,7 @@ pub fn DeleteSessionPage() -> impl IntoView {
                             <ConfirmDelete back=links::session(id) error busy=action.pending()>
                                 <p>
                                     "Delete the session of "
-                                    <strong class="break-words">{page.session.environment_name}</strong>
+                                    <strong class="break-words">{shown(&page.session.environment_name)}</strong>
                                     " with its files? There is no way back. The environment stays."
                                 </p>
                                 {live

@@ -17,6 +17,7 @@ use crate::{
     },
     links,
     live::now::{Ago, Now},
+    text::shown,
 };
 
 /// Where a session is, as a badge.
@@ -57,7 +58,7 @@ pub fn NotStarted(
 ) -> impl IntoView {
     view! {
         <Alert tone=Tone::Bad urgent=true title="The session did not start.">
-            <p>{error.to_string()}</p>
+            <p>{shown(&error.to_string())}</p>
             {environment
                 .map(|id| {
                     view! {
@@ -164,7 +165,7 @@ fn Row(session: Session, by: String) -> impl IntoView {
         <tr>
             <td class="cell-title">
                 <a class="font-medium hover:underline break-words" href=links::session(id)>
-                    {session.environment_name}
+                    {shown(&session.environment_name)}
                 </a>
             </td>
             <td data-label="ID">
@@ -174,11 +175,11 @@ fn Row(session: Session, by: String) -> impl IntoView {
                 <span class="inline-flex flex-wrap items-center gap-2">
                     <SessionBadge status=session.status pending=session.pending />
                     {(session.status != Status::Running)
-                        .then(|| view! { <span class="text-xs text-ink-3">{session.message}</span> })}
+                        .then(|| view! { <span class="text-xs text-ink-3">{shown(&session.message)}</span> })}
                 </span>
             </td>
             <td data-label="Started by" class="text-ink-2 break-all">
-                {by}
+                {shown(&by)}
             </td>
             <td data-label="Created" class="text-ink-2 whitespace-nowrap">
                 <Ago at=session.created_at />
@@ -219,7 +220,7 @@ fn Start(
             view! {
                 <li>
                     <a class="link" href=links::environment(environment.environment_id)>
-                        {environment.name.clone()}
+                        {shown(&environment.name)}
                     </a>
                     ": "
                     {environment.reason.clone()}
@@ -237,7 +238,7 @@ fn Start(
         .map(|environment| {
             (
                 environment.environment_id.to_string(),
-                environment.name.clone(),
+                shown(&environment.name),
             )
         })
         .collect();

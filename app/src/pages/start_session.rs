@@ -33,11 +33,13 @@ pub fn StartForm(
     let refused = Signal::derive(move || start.value().get().and_then(Result::err));
     view! {
         {move || refused.get().map(|error| view! { <NotStarted error environment=None /> })}
+        <div data-leaves="Start a session from what is saved, and leave without your changes?">
         <ActionForm action=start>
             <input type="hidden" name="environment_id" value=here.environment.to_string() />
             <input type="hidden" name="key" value=here.key.get_value() />
             <Submit label="Start session" icon=Icon::Play class busy=start.pending() />
         </ActionForm>
+        </div>
     }
     .into_any()
 }

@@ -10,7 +10,7 @@ use wire::{
 
 use crate::{
     api::{AppError, environments::DeleteEnvironment, sessions::count_sessions_of},
-    components::{Alert, Dialog, Draw, Icon, Submit, Tone, field::bind_input},
+    components::{Alert, Dialog, Draw, Icon, Refused, Submit, Tone, field::bind_input},
     links,
     text::shown,
 };
@@ -20,6 +20,12 @@ use crate::{
 pub fn Search(text: RwSignal<String>, sort: Sort) -> impl IntoView {
     let node: NodeRef<html::Input> = NodeRef::new();
     bind_input(node, text);
+    // The key that searches leads here from every page.
+    node.on_load(|input| {
+        if window().location().hash().as_deref() == Ok("#search") {
+            let _ = input.focus();
+        }
+    });
     let navigate = use_navigate();
     let address = move || {
         let mut parts: Vec<String> = Vec::new();
@@ -156,12 +162,21 @@ pub fn DeleteDialog(
         }
     });
     // Asked when the dialog opens: the table does not know.
-    let sessions = RwSignal::new(None::<u64>);
+    let sessions = RwSignal::new(None::<Result<u64, AppError>>);
+    let unknown = Signal::derive(move || match sessions.with(Option::is_none) {
+        true => "What runs on it is being looked up",
+        false => "",
+    });
     Effect::new(move |_| {
         sessions.set(None);
         if let Some(item) = deleting.get() {
             leptos::task::spawn_local(async move {
-                if let Ok(count) = count_sessions_of(item.environment_id).await {
+                let count = count_sessions_of(item.environment_id).await;
+                // The dialog may ask about another one by now.
+                let asked = |now: &Option<EnvironmentItem>| {
+                    now.as_ref().map(|now| now.environment_id) == Some(item.environment_id)
+                };
+                if deleting.try_with_untracked(asked) == Some(true) {
                     sessions.set(Some(count));
                 }
             });
@@ -191,8 +206,18 @@ pub fn DeleteDialog(
                                     {move || {
                                         sessions
                                             .get()
-                                            .filter(|count| *count > 0)
-                                            .map(|count| view! { <WhatRuns count /> })
+                                            .map(|answer| match answer {
+                                                Ok(0) => ().into_any(),
+                                                Ok(count) => view! { <WhatRuns count /> }.into_any(),
+                                                Err(error) => {
+                                                    view! {
+                                                        <Alert tone=Tone::Warn>
+                                                            "Which sessions run on it could not be looked up: " {error.to_string()}
+                                                        </Alert>
+                                                    }
+                                                        .into_any()
+                                                }
+                                            })
                                     }}
                                     {item
                                         .active_setup_run_id
@@ -204,23 +229,13 @@ pub fn DeleteDialog(
                                                 </Alert>
                                             }
                                         })}
-                                    {move || {
-                                        error
-                                            .get()
-                                            .map(|error| {
-                                                view! {
-                                                    <Alert tone=Tone::Bad urgent=true>
-                                                        {error.to_string()}
-                                                    </Alert>
-                                                }
-                                            })
-                                    }}
+                                    <Refused error />
                                 </div>
                                 <div class="dialog-foot">
                                     <button type="button" class="button" autofocus on:click=move |_| deleting.set(None)>
                                         "Cancel"
                                     </button>
-                                    <Submit label="Delete" class="button-danger" busy=action.pending() />
+                                    <Submit label="Delete" class="button-danger" busy=action.pending() refused=unknown />
                                 </div>
                             </form>
                         }
