@@ -83,22 +83,24 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
     });
     view! {
         <Section title="Compute" open=true summary>
-            <Select
-                id="accelerator"
-                name="draft[accelerator]"
-                label="Compute kind"
-                value=inputs.accelerator
-                options=std::iter::once((String::new(), "CPU".to_owned()))
-                    .chain(names.into_iter().map(|name| (name.clone(), format!("GPU: {name}"))))
-                    .collect()
-                path="resources.accelerator"
-                hint=if has_gpus {
-                    "A GPU comes with 8 vCPU and 32 GiB."
-                } else {
-                    "No machine of this deployment has a GPU."
-                }
-                disabled=readonly || !has_gpus
-            />
+            <div class="max-w-md">
+                <Select
+                    id="accelerator"
+                    name="draft[accelerator]"
+                    label="Compute kind"
+                    value=inputs.accelerator
+                    options=std::iter::once((String::new(), "CPU".to_owned()))
+                        .chain(names.into_iter().map(|name| (name.clone(), format!("GPU: {name}"))))
+                        .collect()
+                    path="resources.accelerator"
+                    hint=if has_gpus {
+                        "A GPU comes with 8 vCPU and 32 GiB."
+                    } else {
+                        "No machine of this deployment has a GPU."
+                    }
+                    disabled=readonly || !has_gpus
+                />
+            </div>
             <div class="flex flex-col gap-4" hidden=move || is_gpu.get()>
                 <div class="presets" role="group" aria-label="Sizes" hidden=readonly>
                     {presets
