@@ -93,17 +93,11 @@ pub fn List(
     if hosts.hosts.is_empty() {
         return ().into_any();
     }
-    let blocked = hosts
-        .hosts
-        .iter()
-        .filter(|host| !host.asked.allowed)
-        .count();
+    let (blocked, left_out) = (hosts.blocked, hosts.more);
+    let all = format::count(hosts.hosts.len() as u64 + left_out, "host", "hosts");
     let summary = match blocked {
-        0 => format::count(hosts.hosts.len() as u64, "host", "hosts"),
-        blocked => format!(
-            "{}, {blocked} blocked",
-            format::count(hosts.hosts.len() as u64, "host", "hosts")
-        ),
+        0 => all,
+        blocked => format!("{all}, {} blocked", format::grouped(blocked)),
     };
     let mut shown = hosts.hosts;
     let more = shown.split_off(shown.len().min(SHOWN));
@@ -126,6 +120,14 @@ pub fn List(
                                     {more.into_iter().map(row).collect_view()}
                                 </ul>
                             </details>
+                        }
+                    })}
+                {(left_out > 0)
+                    .then(|| {
+                        view! {
+                            <p class="text-sm text-ink-3 py-1.5">
+                                {format!("{} further hosts are not shown; the API lists them all.", format::grouped(left_out))}
+                            </p>
                         }
                     })}
             </div>

@@ -5,7 +5,7 @@ use domain::{
     environment::{Definition, parse_patch},
     ids::{EnvironmentId, SetupRunId},
     limits,
-    network_policy::NetworkPolicy,
+    network_policy::{CompiledPolicy, NetworkPolicy},
     roles::{Action, permits},
     run_records::{AskedHost, EgressOutcome, LineTime, previous_times},
 };
@@ -25,6 +25,8 @@ use crate::{
     },
 };
 
+/// Hosts that a page shows; REST lists them all.
+const HOSTS_SHOWN: usize = 500;
 /// Earlier runs that are looked through for one with times to compare with.
 const EARLIER_RUNS: usize = 10;
 
@@ -112,10 +114,13 @@ impl Control {
             .await?;
         let member = ctx.member()?;
         let egress = self.egress_of(&row).await?;
-        let policy = &env.definition.network_policy;
+        let policy = CompiledPolicy::new(&env.definition.network_policy);
         let may_change = permits(member.role, Action::ChangeEnvironments);
-        let mut hosts: Vec<RunHost> = egress
-            .hosts
+        let mut asked = egress.hosts;
+        asked.sort_by_key(|host| host.allowed);
+        let blocked = asked.iter().filter(|host| !host.allowed).count();
+        let more = asked.split_off(asked.len().min(HOSTS_SHOWN));
+        let hosts: Vec<RunHost> = asked
             .into_iter()
             .map(|asked| {
                 let denied = asked.outcome == EgressOutcome::Denied;
@@ -132,9 +137,10 @@ impl Control {
                 }
             })
             .collect();
-        hosts.sort_by_key(|host| host.asked.allowed);
         Ok(RunHosts {
             hosts,
+            more: more.len() as u64,
+            blocked: blocked as u64,
             complete: egress.complete,
             removed_at: egress.removed_at,
             may_test: permits(member.role, Action::TestEnvironments) && env.definition.has_script(),
@@ -151,7 +157,7 @@ impl Control {
         let (_, row) = self
             .load_run(ctx, environment, run, Action::ReadEnvironments)
             .await?;
-        let times = self.0.store.run_records(run).await?.timings;
+        let times = self.0.store.run_times(run).await?;
         let previous = if times.is_empty() {
             None
         } else {
@@ -207,7 +213,7 @@ impl Control {
             .skip(1)
             .take(EARLIER_RUNS);
         for run in older {
-            let times = self.0.store.run_records(run.setup_run_id).await?.timings;
+            let times = self.0.store.run_times(run.setup_run_id).await?;
             if !times.is_empty() {
                 return Ok(Some((run, times)));
             }

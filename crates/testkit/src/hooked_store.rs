@@ -25,7 +25,7 @@ use domain::{
         ApiKeyId, AuditId, EnvironmentId, InvitationId, OrganizationId, SetupRunId, UserId,
         WorkerId,
     },
-    run_records::RunRecords,
+    run_records::{LineTime, RunRecords},
     setup_run::LogLine,
     timestamp::Timestamp,
 };
@@ -396,6 +396,9 @@ impl Store for HookedStore {
     }
     async fn run_records(&self, id: SetupRunId) -> Result<RunRecords, StoreError> {
         hooked!(self, run_records(id))
+    }
+    async fn run_times(&self, id: SetupRunId) -> Result<Vec<LineTime>, StoreError> {
+        hooked!(self, run_times(id))
     }
     async fn delete_logs(
         &self,

@@ -80,6 +80,8 @@ pub fn Records() -> impl IntoView {
             host("slow.example", EgressOutcome::UpstreamFailed, "Failed", 1),
             host("files.example", EgressOutcome::Allowed, "Allowed", 1_204),
         ],
+        more: 0,
+        blocked: 1,
         complete: true,
         removed_at: None,
         may_test: true,

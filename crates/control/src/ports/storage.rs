@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use domain::{
     ids::{ApiKeyId, EnvironmentId, InvitationId, OrganizationId, SetupRunId, UserId, WorkerId},
-    run_records::RunRecords,
+    run_records::{LineTime, RunRecords},
     setup_run::LogLine,
     timestamp::Timestamp,
 };
@@ -371,6 +371,8 @@ pub trait Store: ImageStore + SecretStore + SessionStore + Send + Sync {
     ) -> Result<Appended, StoreError>;
     /// What is kept of a run beside its log.
     async fn run_records(&self, id: SetupRunId) -> Result<RunRecords, StoreError>;
+    /// The times among them alone: the hosts of a run can be thousands.
+    async fn run_times(&self, id: SetupRunId) -> Result<Vec<LineTime>, StoreError>;
     /// Removes the logs and records of runs that ended before a moment, and notes `now` as the time of removal.
     async fn delete_logs(&self, ended_before: Timestamp, now: Timestamp)
     -> Result<u64, StoreError>;

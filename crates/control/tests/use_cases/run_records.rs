@@ -125,6 +125,39 @@ async fn hosts_are_seen_while_the_run_goes_on_and_counted_at_its_end() {
 }
 
 #[tokio::test]
+async fn a_page_shows_some_of_thousands_of_hosts_what_was_blocked_first_and_says_how_many_there_are()
+ {
+    let app = TestApp::start().await;
+    let id = environment(&app, &json!({})).await;
+    let run = app.run(id).await;
+    let worker = app.worker("w").await;
+    let held = worker.claim().await.held;
+    let of = |count: usize, outcome: EgressOutcome| {
+        (0..count).map(move |n| asked(&format!("{outcome}-{n}.example"), outcome))
+    };
+    let report = RunRecords {
+        hosts: of(2_000, EgressOutcome::Allowed)
+            .chain(of(300, EgressOutcome::Denied))
+            .collect(),
+        timings: times(&[(1, 7)]),
+    };
+    worker.gateway.record(held, report).await.unwrap();
+    let shown = app.control.run_hosts(&app.admin, id, run).await.unwrap();
+    assert_eq!(
+        (shown.hosts.len(), shown.more, shown.blocked),
+        (500, 1_800, 300)
+    );
+    assert_eq!(shown.hosts[0].asked.host, "denied-0.example");
+    assert_eq!(shown.hosts[300].asked.host, "allowed-0.example");
+    let all = app
+        .control
+        .setup_run_egress(&app.admin, id, run)
+        .await
+        .unwrap();
+    assert_eq!(all.hosts.len(), 2_300);
+}
+
+#[tokio::test]
 async fn what_a_worker_reports_is_kept_within_bounds() {
     let app = TestApp::start().await;
     let id = environment(&app, &json!({})).await;

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use domain::{host_groups::HostGroups, network_policy::NetworkPolicy};
+use domain::{host_groups::HostGroups, limits::RUN_HOSTS_MAX, network_policy::NetworkPolicy};
 use execution::{
     oci::OciConfig,
     runtime::{EgressOutcome, Event, Runtime},
@@ -61,6 +61,27 @@ async fn a_python_package_installs_with_only_its_two_hosts_allowed() {
             (443, EgressOutcome::Allowed, Some(index))
         );
     }
+}
+
+/// Asks the sandbox's name server for many names, as fast as a shell can; 15 seconds are enough for its pace.
+const THOUSANDS: &str = r#"for n in $(seq 11000); do
+  printf '\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x06n%05d\x07example\x00\x00\x01\x00\x01' "$n" > /dev/udp/198.18.0.1/53
+  test $((n % 50)) != 0 || sleep 0.02
+done
+sleep 2
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_asks_for_more_names_than_are_kept_ends_and_says_how_many_were_left_out() {
+    let ran = run_with(NetworkPolicy::no_access(), THOUSANDS).await;
+    ran.passed();
+    assert_eq!(ran.end.egress.len(), RUN_HOSTS_MAX);
+    let told = notes(&ran);
+    let last = told.last().map(String::as_str).unwrap_or_default();
+    assert!(
+        last.ends_with("more attempts at other hosts are not listed"),
+        "{last}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,7 @@ use domain::{
         ApiKeyId, AuditId, EnvironmentId, InvitationId, OrganizationId, SetupRunId, UserId,
         WorkerId,
     },
-    run_records::RunRecords,
+    run_records::{LineTime, RunRecords},
     setup_run::LogLine,
     timestamp::Timestamp,
 };
@@ -249,6 +249,9 @@ impl Store for Database {
     }
     async fn run_records(&self, id: SetupRunId) -> Result<RunRecords, StoreError> {
         records::read(self, id).await
+    }
+    async fn run_times(&self, id: SetupRunId) -> Result<Vec<LineTime>, StoreError> {
+        records::times(self, id).await
     }
     async fn delete_logs(
         &self,

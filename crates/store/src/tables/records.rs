@@ -7,7 +7,7 @@ use control::ports::{Appended, StoreError, Topic};
 use domain::{
     ids::SetupRunId,
     limits,
-    run_records::{AskedHost, EgressOutcome, RunRecords},
+    run_records::{AskedHost, EgressOutcome, LineTime, RunRecords},
 };
 use serde::Serialize;
 
@@ -176,19 +176,23 @@ pub(super) async fn read(db: &Database, id: SetupRunId) -> Result<RunRecords, St
             values![id],
         )
         .await?;
-    let timings = db
+    Ok(RunRecords {
+        hosts: hosts.iter().map(host).collect::<Result<_, _>>()?,
+        timings: times(db, id).await?,
+    })
+}
+
+pub(super) async fn times(db: &Database, id: SetupRunId) -> Result<Vec<LineTime>, StoreError> {
+    let row = db
         .row(
             "SELECT setup_run_id, timings FROM setup_run_timings WHERE setup_run_id = $1",
             values![id],
         )
         .await?;
-    Ok(RunRecords {
-        hosts: hosts.iter().map(host).collect::<Result<_, _>>()?,
-        timings: match &timings {
-            Some(row) => Columns::new(row, "setup_run_timings", "setup_run_id").json("timings")?,
-            None => Vec::new(),
-        },
-    })
+    match &row {
+        Some(row) => Columns::new(row, "setup_run_timings", "setup_run_id").json("timings"),
+        None => Ok(Vec::new()),
+    }
 }
 
 fn host(row: &Row) -> Result<AskedHost, StoreError> {

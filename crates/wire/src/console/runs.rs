@@ -216,8 +216,12 @@ pub enum Frame {
 /// The hosts that a run asked for, as the panel shows them beside the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunHosts {
-    /// Blocked ones first, then in order of first attempt.
+    /// Blocked ones first, then in order of first attempt; as many as a page shows.
     pub hosts: Vec<RunHost>,
+    /// How many there are besides.
+    pub more: u64,
+    /// How many of all were blocked.
+    pub blocked: u64,
     /// Whether the run has ended.
     pub complete: bool,
     /// When the list was removed, with the run's log.
