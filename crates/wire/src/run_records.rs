@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(not(target_arch = "wasm32"), derive(schemars::JsonSchema))]
 pub struct RunEgress {
-    /// In order of first attempt.
+    /// In order of first attempt, at most 10,000: what a run asks for beyond them is not listed.
     pub hosts: Vec<EgressHost>,
     /// Whether the run has ended: before that, more hosts may come, and counts are those of the first attempt.
     pub complete: bool,

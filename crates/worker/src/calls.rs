@@ -14,8 +14,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// How long a cancelled run's log and records may still take to be kept.
-const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long what happened in a run may still take to be kept once the run is to stop.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// The run is not ours any more, or nobody waits for what was to be told of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,16 +44,16 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Tells what happens in a run: tries until the control plane answers, the lease is lost, or somebody has cancelled
-    /// the run and waits.
+    /// Tells what happens in a run: tries until the control plane answers or the lease is lost; where the run is to stop
+    /// (somebody has cancelled it and waits, or the worker is shut down), a little longer.
     pub(crate) async fn persist<T, F>(&self, call: impl Fn() -> F) -> Result<T, Gone>
     where
         F: Future<Output = Result<T, GatewayError>>,
     {
         let mut wishes = self.wishes.clone();
         let waited_for = async {
-            wishes.cancel().await;
-            self.time.sleep(CANCEL_PATIENCE).await;
+            wishes.stop().await;
+            self.time.sleep(LAST_WORDS).await;
         };
         tokio::select! {
             biased;

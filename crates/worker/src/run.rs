@@ -71,7 +71,7 @@ impl Rescue {
         release(&self.shared, self.sandbox).await;
         let fault = fault("worker_fault", "The worker failed while it drove this run.");
         let call = || self.shared.gateway.give_back(self.held, fault.clone());
-        let _ = self.caller.insist(call).await;
+        let _ = self.caller.persist(call).await;
     }
 }
 
@@ -152,10 +152,11 @@ impl Run {
     /// Drives the run. Its end is reported only when its compute is gone.
     pub(crate) async fn drive(mut self) {
         let ending = match self.attempt().await {
-            // Who cancelled waits for the end, whatever could not be told before it.
-            Err(Ending::Gone) if self.wishes.now() == Wish::Cancel => {
-                Ending::Finish(Box::new(outcome::cancelled(self.phase)))
-            }
+            // What could not be told before the end does not change what was wished for.
+            Err(Ending::Gone) => match self.stopped() {
+                Err(wished) => wished,
+                Ok(()) => Ending::Gone,
+            },
             Ok(ending) | Err(ending) => ending,
         };
         release(&self.shared, self.sandbox).await;
@@ -165,7 +166,7 @@ impl Run {
             Ending::Finish(outcome) => {
                 let outcome = self.log.masked(*outcome);
                 let noted = self.log.note(&outcome.message).await;
-                if noted.is_err() && self.wishes.now() != Wish::Cancel {
+                if noted.is_err() && self.wishes.now() == Wish::Abandon {
                     return;
                 }
                 let call = || gateway.finish(held, outcome.clone());
@@ -173,7 +174,8 @@ impl Run {
             }
             Ending::GiveBack(fault) => {
                 let call = || gateway.give_back(held, fault.clone());
-                self.caller.insist(call).await
+                // Where this cannot be told, the lease runs out.
+                self.caller.persist(call).await
             }
             Ending::Gone => Err(Gone),
         };

@@ -50,11 +50,6 @@ impl Wishes {
         self.at_least(Wish::GiveBack).await;
     }
 
-    /// Completes when the run is cancelled, or its lease lost.
-    pub(crate) async fn cancel(&mut self) {
-        self.at_least(Wish::Cancel).await;
-    }
-
     /// Completes when the lease is lost.
     pub(crate) async fn abandon(&mut self) {
         self.at_least(Wish::Abandon).await;

@@ -95,3 +95,24 @@ async fn a_run_is_cancelled_though_what_it_tells_cannot_be_kept() {
         assert_eq!(worker.runtime.living(), 0);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_shuts_down_though_what_its_runs_tell_cannot_be_kept() {
+    let away = GatewayError::Unavailable("full".to_owned());
+    let worker = worker_of(answered("record", away), asking("a.example"));
+    worker.gateway.admit(plan("curl a\n"));
+    worker
+        .until("it is driven", |s| s.calls.iter().any(|c| c == "claim"))
+        .await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let (gateway, runtime) = (Arc::clone(&worker.gateway), Arc::clone(&worker.runtime));
+    let asked = Instant::now();
+    worker.shut_down().await;
+    assert!(
+        asked.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        asked.elapsed()
+    );
+    assert_eq!(gateway.state().given_back[0].reason, "worker_stopped");
+    assert_eq!(runtime.living(), 0);
+}
