@@ -31,6 +31,8 @@ use crate::runtime::Event;
 
 /// Bytes taken in one read.
 const CHUNK: usize = 64 * 1024;
+/// More bytes of records than our driver writes in one go, but for the longest.
+const FLOOD: usize = 2 * 1024;
 /// Bytes that a pipe should hold.
 const PIPE_SIZE: libc::c_int = 1024 * 1024;
 /// After the shell has ended, a process that it left behind may hold the pipes: they are read until nothing has come for
@@ -252,9 +254,9 @@ impl Pump {
                     for record in self.cutter.push(&records[..n]) {
                         self.record(record).await?;
                     }
-                    // Our driver waits for answers and never fills a whole read. Somebody who does would keep this thread
-                    // from everything else, the news of the shell's end among it.
-                    if n == records.len() {
+                    // Our driver waits for answers and writes little at once. Somebody who writes more would keep this
+                    // thread from everything else: timers, and the news of the shell's end.
+                    if n > FLOOD {
                         tokio::task::yield_now().await;
                     }
                 }
