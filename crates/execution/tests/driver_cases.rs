@@ -249,3 +249,54 @@ async fn what_a_script_left_behind_is_killed_at_the_timeout_even_while_nobody_re
     let end = tokio::time::timeout(Duration::from_secs(20), both).await;
     assert_eq!(end.expect("it is killed").unwrap().stopped, None);
 }
+
+/// Once the shell has ended, what is in the records' pipe is all that it can have said: whoever goes on writing there is no
+/// driver of ours, and is not read for ever.
+#[tokio::test]
+async fn records_that_come_after_the_shells_end_are_not_waited_for() {
+    const BY_THE_END: u32 = 10;
+    const LINES: u32 = 500;
+    let dir = tempfile::tempdir().unwrap();
+    let spec = ScriptSpec {
+        script: "true\n".repeat(LINES as usize),
+        timeout: Duration::from_secs(60),
+    };
+    let control = driver::prepare(dir.path(), &spec).unwrap();
+    let (stdout, _quiet) = nix::unistd::pipe().unwrap();
+    let (stderr, _silent) = nix::unistd::pipe().unwrap();
+    let mark = std::fs::File::options()
+        .write(true)
+        .open(dir.path().join("mark"))
+        .unwrap();
+    let write = |line: u32| {
+        let record = format!("M\t1.{line}\t9\t\t0\te\t{line}\tscript\ttrue\0");
+        (&mark).write_all(record.as_bytes()).unwrap();
+    };
+    let exit = async {
+        (1..=BY_THE_END).for_each(write);
+        0
+    };
+    let (sink, mut source) = mpsc::channel(1);
+    let stops = Stops {
+        timeout: spec.timeout,
+        cancel: CancellationToken::new(),
+        kill: Box::new(|| ()),
+    };
+    let serving = driver::serve(control, stdout, stderr, exit, stops, sink);
+    let reading = async {
+        let (mut marks, mut next) = (0, BY_THE_END + 1);
+        while let Some(event) = source.recv().await {
+            if matches!(event, Event::Marker { .. }) {
+                marks += 1;
+                // Two for each that was read: it is never empty.
+                let more = next..(next + 2).min(LINES);
+                next = more.end;
+                more.for_each(write);
+            }
+        }
+        marks
+    };
+    let (end, marks) = tokio::join!(serving, reading);
+    assert_eq!(end.unwrap().stopped, None);
+    assert!((1..=BY_THE_END).contains(&marks), "{marks}");
+}
