@@ -12,6 +12,9 @@ const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
 const CLIENT_HELLO: u8 = 1;
+/// From this on in the first byte of its length, a hello has 256 KiB and more: twice what the most patient of the TLS
+/// libraries in use reads of one.
+const HELLO_TOP_NONE: u8 = 4;
 const EXTENSION_SERVER_NAME: u16 = 0;
 /// Encrypted client hello, and its predecessor: the name that counts is inside.
 const EXTENSION_HIDDEN_NAME: [u16; 2] = [0xfe0d, 0xffce];
@@ -194,8 +197,12 @@ pub(super) fn after_hello(stream: &[u8]) -> Next {
     let between = match (*kind, length) {
         (HANDSHAKE, _) => {
             return match rest {
-                [] => Next::More,
-                [CLIENT_HELLO, ..] => Next::SecondHello,
+                // Encrypted already (TLS 1.2, resumed), one in 256 begins with the same byte: as a hello it would be longer
+                // than any server takes.
+                [CLIENT_HELLO, top, ..] if *top >= HELLO_TOP_NONE => Next::Beyond,
+                [CLIENT_HELLO, _, ..] => Next::SecondHello,
+                [] | [CLIENT_HELLO] if rest.len() < length => Next::More,
+                [CLIENT_HELLO] => Next::SecondHello,
                 _ => Next::Beyond,
             };
         }

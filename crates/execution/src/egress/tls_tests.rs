@@ -119,6 +119,13 @@ fn what_follows_a_hello_is_looked_at_until_the_handshake_goes_on() {
         (&[22, 2, 0, 0, 2, 1, 0], Next::Refused),
         (&[23, 3, 3, 0xff, 0xff], Next::Refused),
         (&second, Next::SecondHello),
+        // As much of a hello as says nothing yet of its length, and one that is whole so far.
+        (&[22, 3, 3, 0, 40, 1], Next::More),
+        (&[22, 3, 3, 0, 1, 1], Next::SecondHello),
+        (&[22, 3, 3, 0, 40, 1, 3], Next::SecondHello),
+        // What looks like one and is longer than any: encrypted already.
+        (&[22, 3, 3, 0, 40, 1, 4], Next::Beyond),
+        (&[22, 3, 3, 0, 40, 1, 0xff, 0, 0], Next::Beyond),
     ] {
         assert_eq!(after_hello(stream), expected, "{stream:?}");
     }
