@@ -7,7 +7,7 @@ use wire::error::Code;
 use super::{Part, Specimen, State};
 use crate::{
     api::AppError,
-    components::{Alert, Loading, SetupBadgeView, Sign, Tone, states::NoPage},
+    components::{Alert, Loading, Refused, SetupBadgeView, Sign, Tone, states::NoPage},
     links,
 };
 
@@ -75,6 +75,10 @@ pub fn Messages() -> impl IntoView {
         }
     })
     .collect_view();
+    let refusal = AppError::new(
+        Code::Forbidden,
+        "Your role may not do this. Ask an admin of your organization.",
+    );
     view! {
         <Part title="Messages">
             <Specimen title="Sign">
@@ -82,6 +86,11 @@ pub fn Messages() -> impl IntoView {
             </Specimen>
             <Specimen title="SetupBadgeView">{badges}</Specimen>
             <Specimen title="Alert">{alerts}</Specimen>
+            <Specimen title="Refused">
+                <div class="w-full">
+                    <Refused error=Signal::stored(Some(refusal)) />
+                </div>
+            </Specimen>
             <Specimen title="Failure">{errors}</Specimen>
             <Specimen title="Loading">
                 <div class="w-full">
