@@ -36,13 +36,22 @@ export const test = base.extend<{ complaints: string[] }, { groundwork: Groundwo
 export { expect };
 
 export function watch(page: Page, complaints: string[], groundwork?: Groundwork): void {
-  page.on('pageerror', (error) => complaints.push(`page error: ${error.message}`));
+  let left = false;
+  page.on('framenavigated', (frame) => {
+    if (frame === page.mainFrame()) left = false;
+  });
+  page.on('pageerror', (error) => {
+    if (!left) complaints.push(`page error: ${error.message}`);
+  });
   page.on('console', (message) => {
     const text = message.text();
     // A refusal is an answer of ours; that the browser notes its status is no error of the page.
     const refusal = /Failed to load resource: the server responded with a status of 4\d\d/.test(text);
     // The browser's own note of a connection that the story has cut.
     const cut = groundwork?.cuts && /^Failed to load resource: net::ERR_/.test(text);
+    // A page that is left while a piece of it comes: the browser notes what it has cut, and the page that goes stops there.
+    left ||= text.includes('Response body loading was aborted');
+    if (left) return;
     if ((message.type() === 'error' && !refusal && !cut) || /hydrat/i.test(text)) complaints.push(text);
   });
 }

@@ -22,6 +22,6 @@ pub mod theme;
 mod units;
 mod view;
 
-pub use shell::App;
 #[cfg(feature = "ssr")]
 pub use shell::shell;
+pub use shell::{App, stopped};

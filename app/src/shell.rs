@@ -68,8 +68,32 @@ macro_rules! addresses {
                     </ParentRoute>
                 </Routes>
             </Router>
+            <Stopped />
         }
     };
+}
+
+/// What a page shows whose script has ended, by an error of its own or because a piece of it could not be loaded: after an
+/// upgrade of the server its pieces are others. Hidden until [`stopped`].
+#[component]
+fn Stopped() -> impl IntoView {
+    view! {
+        <div id="stopped" class="stopped" role="alert" hidden>
+            "This page has stopped: a part of it could not be loaded, or it met an error. "
+            // Past the router, which has stopped with it.
+            <a class="link" href="" rel="external">
+                "Load it again"
+            </a>
+        </div>
+    }
+}
+
+/// Says that the page's script has ended. For the panic hook: it asks nothing of the page's own state.
+pub fn stopped() {
+    if let Some(notice) = document().get_element_by_id("stopped") {
+        // Elements take attributes.
+        let _ = notice.remove_attribute("hidden");
+    }
 }
 
 /// The root component. Every page waits for its data before it is sent: it is whole without scripting, and one that does

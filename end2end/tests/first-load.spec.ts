@@ -1,5 +1,5 @@
 // What the browser is sent before the table answers by itself, and what it shows before any script ran.
-import { alive, another, createEnvironment, expect, signIn, test } from '../fixtures';
+import { accessible, alive, another, createEnvironment, expect, signIn, test } from '../fixtures';
 
 /** Bytes over the wire, compressed: page, style sheet, scripts, wasm, icon. The specification's limit. */
 const LIMIT = 350_000;
@@ -28,4 +28,25 @@ test('the first load of the table is small, whole before any script, and complai
   await plain.page.goto(`${groundwork.url}/environments`);
   await expect(plain.page.getByRole('link', { name: 'counted' })).toBeVisible();
   await plain.context.close();
+});
+
+test('a page whose part cannot be loaded says so and offers to load it again', async ({ browser, groundwork }) => {
+  const { context, page } = await another(browser);
+  await signIn(page, groundwork.url);
+  await alive(page);
+  const notice = page.getByRole('alert').filter({ hasText: 'This page has stopped' });
+  await expect(notice).toBeHidden();
+  // As after an upgrade of the server: the parts that this page would fetch are not there any more.
+  await page.route(/\.wasm$/, (route) => route.fulfill({ status: 404 }));
+  await page.getByRole('link', { name: 'Members' }).click();
+  await expect(notice).toBeVisible();
+  await accessible(page);
+  await page.unroute(/\.wasm$/);
+  await notice.getByRole('link', { name: 'Load it again' }).click();
+  await alive(page);
+  await expect(notice).toBeHidden();
+  await page.getByRole('link', { name: 'Members' }).click();
+  await expect(page).toHaveURL(/\/members$/);
+  await expect(page.getByRole('heading', { level: 1, name: 'Members' })).toBeVisible();
+  await context.close();
 });

@@ -4,7 +4,10 @@
 /// Called by the page's script once the wasm is there.
 #[wasm_bindgen::prelude::wasm_bindgen]
 pub fn hydrate() {
-    console_error_panic_hook::set_once();
+    std::panic::set_hook(Box::new(|panic| {
+        console_error_panic_hook::hook(panic);
+        app::stopped();
+    }));
     // Waits for the page's own piece before it takes over what the server rendered.
     leptos::mount::hydrate_lazy(app::App);
 }
