@@ -36,12 +36,12 @@ export const test = base.extend<{ complaints: string[] }, { groundwork: Groundwo
 export { expect };
 
 export function watch(page: Page, complaints: string[], groundwork?: Groundwork): void {
-  let left = false;
-  page.on('framenavigated', (frame) => {
-    if (frame === page.mainFrame()) left = false;
-  });
+  // A page that is left while a piece of it comes stops there: the browser notes what it has cut, then come one panic and
+  // one error.
+  let owed = 0;
   page.on('pageerror', (error) => {
-    if (!left) complaints.push(`page error: ${error.message}`);
+    if (error.message === 'unreachable' && owed > 0) owed--;
+    else complaints.push(`page error: ${error.message}`);
   });
   page.on('console', (message) => {
     const text = message.text();
@@ -49,9 +49,14 @@ export function watch(page: Page, complaints: string[], groundwork?: Groundwork)
     const refusal = /Failed to load resource: the server responded with a status of 4\d\d/.test(text);
     // The browser's own note of a connection that the story has cut.
     const cut = groundwork?.cuts && /^Failed to load resource: net::ERR_/.test(text);
-    // A page that is left while a piece of it comes: the browser notes what it has cut, and the page that goes stops there.
-    left ||= text.includes('Response body loading was aborted');
-    if (left) return;
+    if (/Response body loading was aborted|Failed to fetch[^]*__wasm_split/.test(text)) {
+      owed = 2;
+      return;
+    }
+    if (text.startsWith('panicked at app/src/pages/lazy.rs') && owed > 0) {
+      owed--;
+      return;
+    }
     if ((message.type() === 'error' && !refusal && !cut) || /hydrat/i.test(text)) complaints.push(text);
   });
 }

@@ -139,7 +139,16 @@ fn Edit(page: EditPage) -> impl IntoView {
     let take_in = Callback::new(move |somebody_else: bool| {
         let (base, draft) = (revision.get_untracked(), untrack(|| inputs.draft()));
         leptos::task::spawn_local(async move {
-            if let Ok(met) = merge_environment(id, base, draft).await {
+            let met = merge_environment(id, base, draft).await.ok();
+            // Asked already: what was decided meanwhile stays.
+            let met = met.filter(|met| {
+                merge.with_untracked(|asked| {
+                    asked.as_ref().is_none_or(|asked| {
+                        asked.clashes.is_empty() || asked.revision != met.revision
+                    })
+                })
+            });
+            if let Some(met) = met {
                 inputs.fill(&met.merged);
                 saved.set(met.theirs.clone());
                 if met.clashes.is_empty() {
