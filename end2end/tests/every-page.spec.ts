@@ -40,7 +40,8 @@ test('every page is accessible, fits a telephone, and shows any text as text', a
     '/nothing-here',
   ]) {
     await page.setViewportSize({ width: 1440, height: 900 });
-    await page.goto(`${groundwork.url}${path}`);
+    const answer = await page.goto(`${groundwork.url}${path}`);
+    expect(answer?.status(), path).toBe(path === '/nothing-here' ? 404 : 200);
     await alive(page);
     await accessible(page);
     expect(await page.locator('main').innerText(), path).not.toMatch(/[\u202e\u200b]/);
