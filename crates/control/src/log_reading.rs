@@ -101,26 +101,16 @@ impl Control {
             return Ok(removed(at) + "\n");
         }
         let mut text = String::new();
-        let mut after = 0;
-        loop {
-            let lines = self
-                .0
-                .store
-                .log_lines(run, after, limits::LOG_PAGE_MAX)
-                .await?
-                .lines;
-            let Some(last) = lines.last() else { break };
-            after = last.seq;
-            for line in &lines {
-                match line.stream {
-                    Stream::Marker => text.push_str("$ "),
-                    Stream::System => text.push_str("# "),
-                    Stream::Stdout | Stream::Stderr => {}
-                }
-                push_plain(&line.text, &mut text);
-                text.push('\n');
+        self.each_line(ctx, environment, run, 0, |line| {
+            match line.stream {
+                Stream::Marker => text.push_str("$ "),
+                Stream::System => text.push_str("# "),
+                Stream::Stdout | Stream::Stderr => {}
             }
-        }
+            push_plain(&line.text, &mut text);
+            text.push('\n');
+        })
+        .await?;
         if row.log.truncated {
             let limit = limits::log_limit_reached(row.log.lines);
             text.push_str(&format!("# The log is cut off here: it passed {limit}.\n"));
