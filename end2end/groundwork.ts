@@ -99,6 +99,8 @@ export class Groundwork {
 export class Proxy {
   url = '';
   cut = 0;
+  /** Whether anything of the server's has come through since the last cut. */
+  carried = false;
   private readonly open = new Set<Socket>();
   private server?: Server;
 
@@ -120,6 +122,7 @@ export class Proxy {
           end();
         });
       }
+      far.on('data', () => (this.carried = true));
       near.pipe(far).pipe(near);
     });
     this.server = server;
@@ -135,6 +138,7 @@ export class Proxy {
     const any = this.open.size > 0;
     for (const socket of this.open) socket.destroy();
     if (any) this.cut++;
+    this.carried = false;
     return any;
   }
 

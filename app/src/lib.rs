@@ -24,4 +24,4 @@ mod view;
 
 #[cfg(feature = "ssr")]
 pub use shell::shell;
-pub use shell::{App, stopped};
+pub use shell::{App, answers, stopped};

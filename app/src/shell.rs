@@ -96,19 +96,21 @@ pub fn stopped() {
     }
 }
 
+/// Marks the page as one that answers by itself, for tests. To be called when all that the server rendered has been taken
+/// over: before that, a page whose piece is still on its way hears no key.
+pub fn answers() {
+    if let Some(body) = document().body() {
+        // The body takes attributes.
+        let _ = body.set_attribute("data-alive", "");
+    }
+}
+
 /// The root component. Every page waits for its data before it is sent: it is whole without scripting, and one that does
 /// not exist answers 404.
 #[component]
 pub fn App() -> impl IntoView {
     provide_meta_context();
     provide_context(pages::Leaving::listen());
-    // For the style sheet and for tests: from here on the page answers by itself.
-    Effect::new(move |_| {
-        if let Some(body) = document().body() {
-            // The body takes attributes.
-            let _ = body.set_attribute("data-alive", "");
-        }
-    });
     #[cfg(debug_assertions)]
     let view = addresses! {
         <Route path=path!("/styleguide") view=pages::StyleguidePage ssr=SsrMode::Async />

@@ -58,7 +58,7 @@ test('twenty cut connections, a reload and a restart of the server lose no line 
   await expect(log(other.page).getByText(/bit 1 2/)).toBeVisible();
 
   while (proxy.cut < 20) {
-    await page.waitForTimeout(600);
+    await expect.poll(() => proxy.carried).toBe(true);
     if (proxy.cutAll() && proxy.cut % 5 === 0) await expect(state).toHaveText('Live');
   }
   // The page is the one that was opened first: it has seen every cut.
@@ -200,7 +200,10 @@ test('scrolling up lets go of the end, and says how much came since', async ({ p
   const jump = page.getByRole('button', { name: /Jump to the end · \d+ new lines?/ });
   await expect(jump).toBeVisible();
   const top = await view.evaluate((node) => node.scrollTop);
-  await page.waitForTimeout(1_000);
+  // Lines come, and the place where the reader is stays.
+  const came = async () => Number(/(\d+) new/.exec((await jump.textContent()) ?? '')?.[1]);
+  const before = await came();
+  await expect.poll(came).toBeGreaterThan(before + 2);
   expect(await view.evaluate((node) => node.scrollTop)).toBe(top);
   await jump.click();
   await expect(view.getByText('more', { exact: true }).last()).toBeInViewport();

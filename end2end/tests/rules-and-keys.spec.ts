@@ -91,6 +91,29 @@ test('the keyboard searches, creates and explains itself', async ({ page, ground
   await expect(page.getByRole('searchbox')).toBeFocused();
 });
 
+test('a page whose piece is still on its way does not say that it answers', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  let arrives = () => {};
+  const held = new Promise<void>((resolve) => (arrives = resolve));
+  let asked = () => {};
+  const wanted = new Promise<void>((resolve) => (asked = resolve));
+  await page.route(/split_administration_pages[^/]*\.wasm/, async (route) => {
+    asked();
+    await held;
+    await route.continue();
+  });
+  await page.goto(`${groundwork.url}/members`, { waitUntil: 'commit' });
+  await wanted;
+  // A turn of the browser's own later, what was queued before the piece was asked for has run.
+  await page.evaluate(() => new Promise((turned) => setTimeout(turned, 0)));
+  await expect(page.getByRole('heading', { name: 'Members', level: 1 })).toBeVisible();
+  await expect(page.locator('body[data-alive]')).toHaveCount(0);
+  arrives();
+  await alive(page);
+  await page.keyboard.press('n');
+  await expect(page).toHaveURL(/\/environments\/new$/);
+});
+
 test('leaving with unsaved changes asks', async ({ page, groundwork }) => {
   await signIn(page, groundwork.url);
   await createEnvironment(page, groundwork.url, { name: 'unsaved' });

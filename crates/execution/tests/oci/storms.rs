@@ -11,7 +11,7 @@ use domain::ids::SandboxId;
 use execution::runtime::{Runtime, RuntimeError, ScriptEnd, ScriptSpec};
 use tokio::sync::mpsc;
 
-use crate::support::{Bench, spec};
+use crate::support::{Bench, eventually, spec};
 
 /// MiB of memory of a process.
 fn resident(pid: &str) -> u64 {
@@ -111,9 +111,16 @@ async fn cancelling_takes_under_3_s_mostly_and_under_10_s_always() {
     let mut took = Vec::new();
     for _ in 0..12 {
         let id = bench.start(&spec()).await;
-        let script = "trap '' TERM INT HUP\nfor i in $(seq 40); do (trap '' TERM INT HUP; while :; do sleep 1; done) & done\nsudo setsid sh -c 'trap \"\" TERM; sleep 1000' &\nsleep 1000\n";
+        let script = "trap '' TERM INT HUP\nfor i in $(seq 40); do (trap '' TERM INT HUP; while :; do sleep 1; done) & done\nsudo setsid sh -c 'trap \"\" TERM; sleep 1000' &\ntouch /workspace/ready\nsleep 1000\n";
         let stop = async {
-            tokio::time::sleep(Duration::from_millis(400)).await;
+            eventually("the script's children run", async || {
+                bench
+                    .sh(id, "ls /workspace")
+                    .await
+                    .stdout()
+                    .contains("ready")
+            })
+            .await;
             let begun = Instant::now();
             bench.runtime.stop(id).await.unwrap();
             begun.elapsed()
