@@ -200,7 +200,9 @@ async fn time_is_told_by_line() {
         script: "sleep 1\ntrue\nfor i in 1 2; do\n  sleep 0.2\ndone\n".to_owned(),
         timeout: Duration::from_secs(60),
     };
+    let begun = Instant::now();
     let (end, _) = run(spec, CancellationToken::new()).await;
+    let took = begun.elapsed();
     let at = |line: u32| {
         end.timings
             .iter()
@@ -210,7 +212,9 @@ async fn time_is_told_by_line() {
             .as_millis()
     };
     assert!(at(1) >= 1_000 && at(4) >= 400, "{:?}", end.timings);
-    assert!(at(2) < at(1), "{:?}", end.timings);
+    // No time is told twice, however long the machine halts in whichever line.
+    let sum: Duration = end.timings.iter().map(|(_, time)| *time).sum();
+    assert!(sum <= took, "{:?} of {took:?}", end.timings);
 }
 
 /// The shell has ended, its output fills the reader's channel, and nobody takes it: what it left behind is killed at the
@@ -222,7 +226,8 @@ async fn what_a_script_left_behind_is_killed_at_the_timeout_even_while_nobody_re
     let dir = tempfile::tempdir().unwrap();
     let spec = ScriptSpec {
         script: "true\n".to_owned(),
-        timeout: Duration::from_millis(300),
+        // The shell has ended already, and this is later on the slowest machine.
+        timeout: Duration::from_secs(2),
     };
     let control = driver::prepare(dir.path(), &spec).unwrap();
     let (stdout, writing) = nix::unistd::pipe().unwrap();
@@ -246,7 +251,7 @@ async fn what_a_script_left_behind_is_killed_at_the_timeout_even_while_nobody_re
         while source.recv().await.is_some() {}
     };
     let both = async { tokio::join!(serving, reading).0 };
-    let end = tokio::time::timeout(Duration::from_secs(20), both).await;
+    let end = tokio::time::timeout(Duration::from_secs(60), both).await;
     assert_eq!(end.expect("it is killed").unwrap().stopped, None);
 }
 

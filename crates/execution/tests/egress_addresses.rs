@@ -8,7 +8,7 @@ use std::{
     io::ErrorKind,
     net::{TcpListener, UdpSocket},
     process::Command,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use domain::network_policy::NetworkPolicy;
@@ -31,7 +31,8 @@ fn addresses_that_no_rule_could_allow_are_refused_by_the_kernel_and_told_at_once
         }
         begun.elapsed()
     });
-    assert!(took < Duration::from_secs(2), "{took:?}");
+    // Nobody's patience was used up; the rest is a machine that has much else to do.
+    assert!(took < lab::PATIENCE, "{took:?}");
     let told: Vec<String> = (0..4).map(|_| lab.event().sentence()).collect();
     assert_eq!(
         told,

@@ -11,7 +11,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use domain::network_policy::NetworkPolicy;
@@ -49,7 +49,7 @@ impl Heard {
 
     /// The same once the far side has seen its first connection end: a client that was reset knows of it earlier.
     fn take_after_the_end(&self) -> Vec<u8> {
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + lab::PATIENCE;
         while self.ended.load(Ordering::SeqCst) == 0 {
             assert!(
                 Instant::now() < deadline,

