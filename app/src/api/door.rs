@@ -53,6 +53,16 @@ pub fn refusal(ctx: &OpCtx, error: control::Error) -> AppError {
     AppError(api)
 }
 
+/// The idempotency key of a further request that a form's post with this key makes; that of a post without a key is empty,
+/// too, so that it is refused and not taken for another one's.
+pub fn further_key(key: &str, what: &str) -> String {
+    if key.is_empty() {
+        String::new()
+    } else {
+        format!("{key}-{what}")
+    }
+}
+
 fn name_request(error: &mut ApiError, ctx: &OpCtx) {
     error
         .details

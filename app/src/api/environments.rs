@@ -210,7 +210,7 @@ pub async fn create_environment(
             body.to_string().as_bytes(),
         ),
     )?;
-    let test_key = test_key(&key);
+    let test_key = door::further_key(&key, "test");
     let created = app
         .control
         .create_environment_then(&app.ctx, &body, Some(keyed), asked(&then, &test_key))
@@ -236,7 +236,7 @@ pub async fn save_environment(
     let name = environment_id.to_string();
     let kept = (&draft, Some(base_revision));
     let body = keep_on_refusal(&app, &name, kept, draft.update_body()).await?;
-    let test_key = test_key(&key);
+    let test_key = door::further_key(&key, "test");
     let saved = app
         .control
         .save_environment_form_then(
@@ -324,12 +324,6 @@ async fn keep_on_refusal<T>(
 async fn take_draft(app: &super::door::AppContext, name: &str) -> Result<Option<Kept>, AppError> {
     let note = app.session.take_note(&format!("draft:{name}")).await?;
     Ok(note.and_then(|text| serde_json::from_str(&text).ok()))
-}
-
-/// The key of the setup test of *Save and test setup*: it is another request than the save.
-#[cfg(feature = "ssr")]
-fn test_key(key: &str) -> String {
-    format!("{key}-test")
 }
 
 /// What the form's button asks for after the save.

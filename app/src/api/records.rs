@@ -49,18 +49,26 @@ pub async fn load_run_timings(
 }
 
 /// Allows a host with one more rule of the environment's policy, with `group` also the others of its group, and starts a
-/// setup test if `then_test`. Allowing what is allowed already changes nothing.
+/// setup test if `then_test`. Allowing what is allowed already changes nothing; `key`, which a test needs, makes a repeated
+/// post one run.
 #[server(name = AllowHost, prefix = "/fn", endpoint = "allow-host")]
 pub async fn allow_host(
     environment_id: EnvironmentId,
     host: String,
     then_test: bool,
     #[server(default)] group: bool,
+    #[server(default)] key: String,
 ) -> Result<Allowed, AppError> {
     use super::door;
     let app = door::member()?;
+    // Two buttons of one form: the test after the one is another request than the test after the other.
+    let key = if group {
+        door::further_key(&key, "group")
+    } else {
+        key
+    };
     let then = if then_test {
-        control::and_test::Then::Test { key: None }
+        control::and_test::Then::Test { key: Some(&key) }
     } else {
         control::and_test::Then::Rest
     };

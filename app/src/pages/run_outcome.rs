@@ -147,7 +147,10 @@ fn Mend(run: RunView, key: String, reload: Option<Callback<()>>) -> impl IntoVie
     (raise.is_some() || line.is_some() || host.is_some()).then(|| {
         view! {
             <div class="flex flex-wrap items-center gap-2">
-                {host.map(|host| view! { <AllowForm environment host group reload /> })}
+                {host
+                    .map(|host| {
+                        view! { <AllowForm environment host group key=key.clone() reload /> }
+                    })}
                 {raise
                     .map(|raise| {
                         view! { <RaiseForm environment id raise timeout=run.timeout_seconds key reload /> }
@@ -181,6 +184,7 @@ fn AllowForm(
     environment: domain::ids::EnvironmentId,
     host: String,
     group: Option<HintGroup>,
+    key: String,
     reload: Option<Callback<()>>,
 ) -> impl IntoView {
     let action = ServerAction::<AllowHost>::new();
@@ -198,6 +202,7 @@ fn AllowForm(
             <input type="hidden" name="environment_id" value=environment.to_string() />
             <input type="hidden" name="host" value=host.clone() />
             <input type="hidden" name="then_test" value="true" />
+            <input type="hidden" name="key" value=format!("{key}-allow") />
             <span class="flex flex-wrap items-center gap-2">
                 <Submit
                     label=format!("Allow {host} and test again")

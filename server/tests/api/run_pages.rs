@@ -3,22 +3,27 @@
 use std::time::Duration;
 
 use control::ports::Clock as _;
-use domain::setup_run::{FailureCode, Phase};
+use domain::setup_run::{FailureCode, HintCode, Phase};
+use serde_json::Value;
 use testkit::{PASSWORD, TestWorker};
 use wire::worker::{Gateway as _, RunOutcome};
 
-use crate::support::{ADMIN, Doors, USER};
+use crate::support::{ADMIN, DEVELOPER, Doors, USER};
 
 async fn page(doors: &Doors, path: &str) -> String {
     page_of(doors, USER, path).await
 }
 
-async fn page_of(doors: &Doors, who: &str, path: &str) -> String {
+async fn cookie_of(doors: &Doors, who: &str) -> String {
     let form = [("email", who), ("password", PASSWORD)];
     let signed_in = doors.post("/fn/sign-in").form(&form).send().await;
-    let cookie = signed_in
+    signed_in
         .cookie()
-        .unwrap_or_else(|| panic!("{signed_in:#?}"));
+        .unwrap_or_else(|| panic!("{signed_in:#?}"))
+}
+
+async fn page_of(doors: &Doors, who: &str, path: &str) -> String {
+    let cookie = cookie_of(doors, who).await;
     let call = doors.get(path).header("accept", "text/html");
     let page = call.header("cookie", &cookie).send().await;
     assert_eq!(page.status, 200, "{page:#?}");
@@ -52,6 +57,113 @@ async fn a_run_whose_log_was_removed_says_when_and_what_is_known_of_it() {
     assert!(!html.contains("Queued by"));
     let list = page(&doors, &format!("/environments/{environment}")).await;
     assert!(list.contains(&format!("/environments/{environment}/runs/{run}")));
+}
+
+/// The hidden fields of the one form of a page that posts there.
+fn hidden_fields(html: &str, action: &str) -> Vec<(String, String)> {
+    let attribute = |tag: &str, name: &str| {
+        let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
+        rest.split_once('"').map(|(value, _)| value.to_owned())
+    };
+    let mut forms = html
+        .split("<form")
+        .skip(1)
+        .filter(|form| attribute(form, "action").as_deref() == Some(action));
+    let form = forms.next().unwrap_or_else(|| panic!("{action}: {html}"));
+    assert!(forms.next().is_none(), "{action} twice: {html}");
+    let (form, _) = form.split_once("</form>").unwrap();
+    form.split("<input")
+        .skip(1)
+        .map(|tag| {
+            let (tag, _) = tag.split_once('>').unwrap();
+            (
+                attribute(tag, "name").unwrap(),
+                attribute(tag, "value").unwrap(),
+            )
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn allow_and_test_again_is_one_run_however_often_its_form_is_sent() {
+    let doors = Doors::open().await;
+    let app = &doors.app;
+    let environment = app.environment("one", "true").await;
+    let first = app.run(environment).await;
+    let worker = app.worker("w").await;
+    let outcome = RunOutcome {
+        hint_code: Some(HintCode::EgressBlocked),
+        hint_host: Some("pypi.org".to_owned()),
+        ..TestWorker::failed()
+    };
+    let held = worker.claim().await.held;
+    worker.gateway.finish(held, outcome).await.unwrap();
+    let path = format!("/environments/{environment}/runs/{first}");
+    let html = page_of(&doors, DEVELOPER, &path).await;
+    let fields = hidden_fields(&html, "/fn/allow-host");
+    let mut fields: Vec<(&str, &str)> = fields
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let cookie = cookie_of(&doors, DEVELOPER).await;
+    let send = async |fields: &[(&str, &str)]| {
+        let call = doors.post("/fn/allow-host").form(fields);
+        call.header("cookie", &cookie).send().await.ok()
+    };
+    // Both at once, as two clicks are, and once more when the run has ended.
+    let (one, other) = tokio::join!(send(&fields), send(&fields));
+    let started: Vec<&Value> = [&one, &other]
+        .into_iter()
+        .map(|answer| &answer["started"])
+        .filter(|started| started.is_string())
+        .collect();
+    assert!(!started.is_empty(), "{one} {other}");
+    let run = started[0];
+    assert!(started.iter().all(|started| *started == run));
+    for answer in [&one, &other] {
+        let told = answer["not_tested"].to_string();
+        assert!(
+            answer["started"] == *run || told.contains("idempotency_in_progress"),
+            "{answer}"
+        );
+    }
+    assert_eq!(send(&fields).await["started"], *run);
+    worker.pass(worker.claim().await.held).await;
+    assert_eq!(send(&fields).await["started"], *run);
+    let runs = async || {
+        let runs = app
+            .control
+            .list_setup_runs(&app.admin, environment, None)
+            .await;
+        runs.unwrap().setup_runs.len()
+    };
+    assert_eq!(runs().await, 2);
+    // The form's other button is another request.
+    fields.push(("group", "true"));
+    let group = send(&fields).await["started"].clone();
+    assert!(group.is_string() && group != *run, "{group}");
+    assert_eq!(send(&fields).await["started"], group);
+    assert_eq!(runs().await, 3);
+    // Without a key no test starts, and the host is allowed all the same.
+    fields.retain(|(name, _)| !["key", "host"].contains(name));
+    fields.push(("host", "keyless.example"));
+    worker.pass(worker.claim().await.held).await;
+    let keyless = send(&fields).await;
+    assert_eq!(keyless["started"], Value::Null, "{keyless}");
+    assert!(
+        keyless["not_tested"]
+            .to_string()
+            .contains("Idempotency-Key"),
+        "{keyless}"
+    );
+    let kept = app.control.get_environment(&app.admin, environment).await;
+    assert!(
+        kept.unwrap()
+            .network_policy
+            .to_string()
+            .contains("keyless.example")
+    );
+    assert_eq!(runs().await, 3);
 }
 
 #[tokio::test]

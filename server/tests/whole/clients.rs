@@ -295,10 +295,12 @@ fn blocked_then_allowed(
             "{why}\n{met:#}"
         );
         // What the button "Allow HOST and test again" sends.
+        let once = format!("{run}-allow");
         let fields = [
             ("environment_id", environment.as_str()),
             ("host", host),
             ("then_test", "true"),
+            ("key", &once),
         ];
         let answer = server.post("/fn/allow-host", cookie, &fields);
         let allowed: Value = serde_json::from_str(&answer.body).unwrap();
