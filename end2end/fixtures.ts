@@ -1,7 +1,7 @@
 // What the stories share: one server for a file's stories, a page that fails the story on any console error, and people.
 import { appendFileSync } from 'node:fs';
 import AxeBuilder from '@axe-core/playwright';
-import { type Browser, type BrowserContext, type Page, test as base, expect } from '@playwright/test';
+import { type Browser, type BrowserContext, type Locator, type Page, type Request, test as base, expect } from '@playwright/test';
 import { Groundwork } from './groundwork';
 
 export const admin = { email: 'admin@example.test', password: 'the quick brown fox 1' };
@@ -17,7 +17,7 @@ export const test = base.extend<{ complaints: string[] }, { groundwork: Groundwo
       await use(groundwork);
       await groundwork.remove();
     },
-    { scope: 'worker', timeout: 60_000 },
+    { scope: 'worker', timeout: 90_000 },
   ],
   // Errors in the browser's console, a failed hydration among them, fail the story.
   complaints: [
@@ -37,8 +37,17 @@ export { expect };
 
 export function watch(page: Page, complaints: string[], groundwork?: Groundwork): void {
   // A page that is left while a piece of it comes stops there: the browser notes what it has cut, then come one panic and
-  // one error.
+  // one error. Only of a page that is left: from the request of another document until that one is there.
+  const documents = new Set<Request>();
   let owed = 0;
+  page.on('request', (request) => {
+    if (request.isNavigationRequest() && request.frame() === page.mainFrame()) documents.add(request);
+  });
+  page.on('requestfailed', (request) => documents.delete(request));
+  page.on('domcontentloaded', () => {
+    documents.clear();
+    owed = 0;
+  });
   page.on('pageerror', (error) => {
     if (error.message === 'unreachable' && owed > 0) owed--;
     else complaints.push(`page error: ${error.message}`);
@@ -49,7 +58,7 @@ export function watch(page: Page, complaints: string[], groundwork?: Groundwork)
     const refusal = /Failed to load resource: the server responded with a status of 4\d\d/.test(text);
     // The browser's own note of a connection that the story has cut.
     const cut = groundwork?.cuts && /^Failed to load resource: net::ERR_/.test(text);
-    if (/Response body loading was aborted|Failed to fetch[^]*__wasm_split/.test(text)) {
+    if (/Response body loading was aborted|Failed to fetch[^]*__wasm_split/.test(text) && documents.size > 0) {
       owed = 2;
       return;
     }
@@ -99,9 +108,20 @@ export async function signIn(page: Page, url: string, who = admin): Promise<void
   await expect(page).toHaveURL(/\/environments/);
 }
 
-/** Waits until the page is alive: what it shows by then is what a reader can use. */
+/**
+ * Waits until the page is alive: what it shows by then is what a reader can use. For pages that the browser has just loaded:
+ * one that is reached from within the console is alive as soon as its own content is there, which stories wait for, because
+ * the address changes before it.
+ */
 export async function alive(page: Page): Promise<void> {
   await page.locator('body[data-alive]').waitFor({ state: 'attached' });
+}
+
+/** Presses what sends a plain form, and waits for the page that answers: going elsewhere before that would take it back. */
+export async function sent(page: Page, button: Locator): Promise<void> {
+  const answered = page.waitForEvent('framenavigated', (frame) => frame === page.mainFrame());
+  await button.click();
+  await answered;
 }
 
 /** Creates an environment through the form and stays on its page. */
@@ -116,7 +136,20 @@ export async function createEnvironment(
   if (what.script !== undefined) await page.getByLabel('Setup script').fill(what.script);
   if (what.timeout !== undefined) await page.getByLabel('Timeout (seconds)').fill(String(what.timeout));
   await page.getByRole('button', { name: what.test ? 'Save and test setup' : 'Create environment', exact: true }).click();
-  await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
+  await environmentPage(page);
+}
+
+/** Waits for an environment's page, whose address comes before it, and whose form is like the one that creates. */
+export async function environmentPage(page: Page): Promise<void> {
+  await expect(page).toHaveURL(/\/environments\/[0-9a-f]{8}-[0-9a-f-]{27}(#|$)/);
+  await expect(page.getByRole('link', { name: 'History', exact: true })).toBeVisible();
+}
+
+/** Starts a session with this button and waits for its page: that of the environment has a *Delete* too. */
+export async function startSession(page: Page, button: Locator): Promise<void> {
+  await button.click();
+  await expect(page).toHaveURL(/\/sessions\/[0-9a-f-]{36}$/);
+  await expect(page.getByRole('heading', { level: 1, name: /^Session / })).toBeVisible();
 }
 
 /** No violation of WCAG 2.2 AA that axe can see, in both themes, and nothing wider than a telephone. */
@@ -145,14 +178,20 @@ export async function accessible(page: Page): Promise<void> {
 async function fitsATelephone(page: Page): Promise<void> {
   const before = page.viewportSize();
   await page.setViewportSize({ width: 360, height: 740 });
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-  expect(wide, `${page.url()} at 360 px`).toBeLessThanOrEqual(360);
+  // What scripts measure, like a terminal, fits itself in a moment later.
+  await expect
+    .poll(() => page.evaluate(() => document.documentElement.scrollWidth), `${page.url()} at 360 px`)
+    .toBeLessThanOrEqual(360);
   if (before) await page.setViewportSize(before);
 }
 
-/** A fresh browser of another person. */
-export async function another(browser: Browser, scripting = true): Promise<{ context: BrowserContext; page: Page }> {
-  const context = await browser.newContext({ javaScriptEnabled: scripting });
+/** A fresh browser of another person, who may live in another time zone. */
+export async function another(
+  browser: Browser,
+  scripting = true,
+  timezoneId?: string,
+): Promise<{ context: BrowserContext; page: Page }> {
+  const context = await browser.newContext({ javaScriptEnabled: scripting, timezoneId });
   await measure(context);
   return { context, page: await context.newPage() };
 }

@@ -1,6 +1,7 @@
 // Starts the real server on a data directory of its own, for the stories.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { randomInt } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { type Server, type Socket, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,9 +9,13 @@ import { join } from 'node:path';
 const images = process.env.GROUNDWORK_TEST_IMAGES ?? '/var/lib/groundwork-test/images';
 const binary = process.env.GROUNDWORK_BIN ?? '../target/release/groundwork';
 
-/** A free port below those that the system gives to whoever asks for any: the server comes back to it after a restart. */
+/**
+ * A free port below those that the system gives to whoever asks for any, and of this worker's own: the server comes back to it
+ * after a restart.
+ */
 async function freePort(): Promise<number> {
-  const port = 15_000 + Math.floor(Math.random() * 15_000);
+  const worker = Number(process.env.TEST_PARALLEL_INDEX ?? 0) % 8;
+  const port = 15_000 + worker * 2_000 + randomInt(2_000);
   const free = await new Promise<boolean>((resolve) => {
     const probe = createServer();
     probe.once('error', () => resolve(false));
@@ -51,9 +56,10 @@ export class Groundwork {
     this.child = child;
     child.stdout?.on('data', (chunk) => (this.output += chunk));
     child.stderr?.on('data', (chunk) => (this.output += chunk));
-    const deadline = Date.now() + 30_000;
+    const deadline = Date.now() + 60_000;
     for (;;) {
-      if (child.exitCode !== null) throw new Error(`the server ended with ${child.exitCode}:\n${this.output}`);
+      const ended = child.exitCode ?? child.signalCode;
+      if (ended !== null) throw new Error(`the server ended with ${ended}:\n${this.output}`);
       try {
         if ((await fetch(`${this.url}/readyz`)).ok) return;
       } catch {
@@ -75,7 +81,7 @@ export class Groundwork {
     const child = this.child;
     this.child = undefined;
     this.cuts = true;
-    if (!child || child.exitCode !== null) return;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const ended = new Promise((resolve) => child.once('exit', resolve));
     child.kill(signal);
     await ended;
@@ -92,6 +98,38 @@ export class Groundwork {
   async remove(): Promise<void> {
     await this.stop();
     rmSync(this.data, { recursive: true, force: true });
+  }
+}
+
+/**
+ * A place in a setup script where it waits until the story has seen what it wants to see, however slow the browser is: a
+ * process of its own length of sleep, which the story ends.
+ */
+export class Wait {
+  private readonly seconds = `600.${randomInt(1_000_000_000)}`;
+
+  /** The command. It passes, and says nothing, when it is ended. */
+  readonly command = `{ sleep ${this.seconds} || true; }`;
+
+  /** A loop that does this for as long as it lasts. */
+  during(command: string): string {
+    return `sleep ${this.seconds} & waits=$!; while kill -0 $waits 2>/dev/null; do ${command}; done`;
+  }
+
+  /** Lets the script go on. */
+  end(): void {
+    const wanted = `sleep\0${this.seconds}\0`;
+    const found = readdirSync('/proc').filter((entry) => {
+      try {
+        return /^\d+$/.test(entry) && readFileSync(`/proc/${entry}/cmdline`, 'utf8') === wanted;
+      } catch {
+        // It has ended meanwhile.
+        return false;
+      }
+    });
+    if (found.length === 0) throw new Error('the script does not wait');
+    // Ended by this one, bash does not say so.
+    for (const process_ of found) process.kill(Number(process_), 'SIGPIPE');
   }
 }
 

@@ -20,6 +20,7 @@ test('the API page gives commands for the reader\'s own environment, in the cons
 
   await page.getByLabel('Environment in the examples').selectOption({ label: 'second' });
   await expect(page).toHaveURL(new RegExp(`environment_id=${second}`));
+  await alive(page);
   const call = page.locator('#managedAgentsGetEnvironment');
   await call.locator('summary').first().click();
   await call.getByRole('button', { name: /^Copy/ }).click();
@@ -40,6 +41,7 @@ test('the API page gives commands for the reader\'s own environment, in the cons
   // Calls of each method, opened. The whole page would keep axe busy for minutes, and each call is made like these.
   for (const query of ['secret', 'updateenvironment', 'network-policy']) {
     await page.goto(`${groundwork.url}/api?query=${query}`);
+    await alive(page);
     for (const summary of await page.locator('details.call > summary').all()) await summary.click();
     await accessible(page);
   }
@@ -48,6 +50,7 @@ test('the API page gives commands for the reader\'s own environment, in the cons
   for (const summary of await page.locator('details.call > summary').all()) await summary.click();
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
   await page.goto(`${groundwork.url}/api`);
+  await alive(page);
   await page.getByRole('button', { name: 'Menu' }).click();
   await expect(sidebar.getByRole('link', { name: 'Sessions' })).toBeVisible();
   await page.keyboard.press('Escape');

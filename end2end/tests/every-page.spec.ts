@@ -1,6 +1,6 @@
 // Every page in both themes, wide and narrow: no violation that axe sees, nothing wider than the screen, no complaint, and
 // no text of anybody that runs.
-import { accessible, alive, createEnvironment, expect, signIn, test } from '../fixtures';
+import { accessible, alive, createEnvironment, expect, signIn, startSession, test } from '../fixtures';
 
 const evil = '<img src=x onerror="window.hit=1"><script>window.hit=2</script>\u202egnp\u200b';
 
@@ -18,9 +18,8 @@ test('every page is accessible, fits a telephone, and shows any text as text', a
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByText('Saved.')).toBeVisible();
   const run = await page.locator('a[href*="/runs/"]:not([href$="log.txt"])').first().getAttribute('href');
-  await page.getByRole('button', { name: 'Start session' }).first().click();
-  await expect(page).toHaveURL(/\/sessions\/[0-9a-f-]{36}$/);
-  await expect(page.getByText('Running', { exact: true })).toBeVisible({ timeout: 30_000 });
+  await startSession(page, page.getByRole('button', { name: 'Start session' }).first());
+  await expect(page.getByText('Running', { exact: true })).toBeVisible({ timeout: 60_000 });
   const session = new URL(page.url()).pathname;
   for (const path of [
     '/environments',

@@ -1,14 +1,32 @@
 // What the browser is sent before the table answers by itself, and what it shows before any script ran.
-import { accessible, alive, another, createEnvironment, expect, signIn, test } from '../fixtures';
+import { type Page } from '@playwright/test';
+import { accessible, alive, another, createEnvironment, expect, signIn, test, watch } from '../fixtures';
 
 /** Bytes over the wire, compressed: page, style sheet, scripts, wasm, icon. The specification's limit. */
 const LIMIT = 350_000;
 
-test('the first load of the table is small, whole before any script, and complains of nothing', async ({ page, browser, groundwork }) => {
+/** Far from UTC, by half hours too. */
+const ZONE = 'Asia/Kolkata';
+
+/** When the newest environment was changed: as it is, and as it is told. */
+async function changed(page: Page): Promise<{ at: Date; told: string }> {
+  const time = page.getByRole('row', { name: /counted/ }).locator('time');
+  const [at, told] = [await time.getAttribute('datetime'), await time.getAttribute('title')];
+  // Between time and AM or PM there may be one of several spaces.
+  return { at: new Date(at ?? ''), told: (told ?? '').replace(/\s/g, ' ') };
+}
+
+test('the first load of the table is small, whole before any script, and complains of nothing', async ({
+  page,
+  browser,
+  complaints,
+  groundwork,
+}) => {
   await signIn(page, groundwork.url);
   await createEnvironment(page, groundwork.url, { name: 'counted' });
   const { cookies } = await page.context().storageState();
-  const fresh = await another(browser);
+  const fresh = await another(browser, true, ZONE);
+  watch(fresh.page, complaints);
   await fresh.context.addCookies(cookies);
   await fresh.page.goto(`${groundwork.url}/environments`);
   await alive(fresh.page);
@@ -18,6 +36,9 @@ test('the first load of the table is small, whole before any script, and complai
       return { name: new URL(timing.name).pathname, bytes: timing.encodedBodySize };
     }),
   );
+  // Times are told in the reader's zone, once the browser has said which that is.
+  const there = await changed(fresh.page);
+  expect(there.told).toBe(there.at.toLocaleString('en-US', { timeZone: ZONE }).replace(/\s/g, ' '));
   await fresh.context.close();
   const total = sent.reduce((sum, { bytes }) => sum + bytes, 0);
   expect(sent.some(({ name, bytes }) => name.endsWith('.wasm') && bytes > 100_000), JSON.stringify(sent)).toBe(true);
@@ -27,6 +48,8 @@ test('the first load of the table is small, whole before any script, and complai
   await plain.context.addCookies(cookies);
   await plain.page.goto(`${groundwork.url}/environments`);
   await expect(plain.page.getByRole('link', { name: 'counted' })).toBeVisible();
+  const utc = await changed(plain.page);
+  expect(utc.told).toBe(`${utc.at.toISOString().slice(0, 19).replace('T', ' ')} UTC`);
   await plain.context.close();
 });
 
@@ -43,8 +66,8 @@ test('a page whose part cannot be loaded says so and offers to load it again', a
   await accessible(page);
   await page.unroute(/\.wasm$/);
   await notice.getByRole('link', { name: 'Load it again' }).click();
-  await alive(page);
   await expect(notice).toBeHidden();
+  await alive(page);
   await page.getByRole('link', { name: 'Members' }).click();
   await expect(page).toHaveURL(/\/members$/);
   await expect(page.getByRole('heading', { level: 1, name: 'Members' })).toBeVisible();

@@ -1,6 +1,6 @@
 import { test as base, expect } from '@playwright/test';
 import { Groundwork } from '../groundwork';
-import { accessible, alive, watch } from '../fixtures';
+import { accessible, environmentPage, watch } from '../fixtures';
 
 base('a first start leads from the printed link to a verified environment', async ({ page }) => {
   const complaints: string[] = [];
@@ -11,6 +11,7 @@ base('a first start leads from the printed link to a verified environment', asyn
     await page.goto(`${groundwork.url}/environments`);
     await expect(page, 'a stranger is led to the start').toHaveURL(/\/(sign-in|setup)/);
 
+    await expect.poll(() => groundwork.output).toContain('/setup?token=');
     await page.goto(groundwork.setupLink());
     await accessible(page);
     await page.getByLabel('Organization name').fill('Example');
@@ -28,12 +29,12 @@ base('a first start leads from the printed link to a verified environment', asyn
 
     await page.getByRole('link', { name: /Base sandbox/ }).click();
     await expect(page).toHaveURL(/template=base-sandbox/);
-    await alive(page);
     await expect(page.getByRole('heading', { name: 'Create environment' })).toBeVisible();
+    await expect(page.getByText(/^Filled from Base sandbox/)).toBeVisible();
     await page.locator('#name').fill('from base sandbox');
     await page.getByLabel('Setup script').fill('echo one\nfor i in 1 2 3; do\n  echo "step $i"\ndone\necho "made it" > /workspace/made\n');
     await page.getByRole('button', { name: 'Save and test setup' }).click();
-    await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
+    await environmentPage(page);
     await expect(page.getByText('Setup verified.').first()).toBeVisible({ timeout: 60_000 });
     await expect(page.getByRole('region', { name: 'Setup test' }).getByText('step 3')).toBeVisible();
     await page.goto(`${groundwork.url}/environments`);

@@ -5,7 +5,6 @@ test('a saved definition is compared with today and brought back', async ({ page
   await signIn(page, groundwork.url);
   await createEnvironment(page, groundwork.url, { name: 'kept', script: 'echo one\necho two' });
   const address = page.url();
-  await alive(page);
   await page.getByLabel('Setup script').fill('echo one\necho three');
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByText('Saved.')).toBeVisible();
@@ -32,7 +31,6 @@ test('edits of two people are merged, and what both changed is asked', async ({ 
   await signIn(page, groundwork.url);
   await createEnvironment(page, groundwork.url, { name: 'shared' });
   const address = page.url();
-  await alive(page);
   const other = await another(browser);
   await signIn(other.page, groundwork.url);
   await other.page.goto(address);

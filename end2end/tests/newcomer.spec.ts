@@ -2,7 +2,8 @@
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Locator, type Page } from '@playwright/test';
-import { accessible, admin, alive, createEnvironment, expect, signIn, test } from '../fixtures';
+import { accessible, admin, alive, createEnvironment, environmentPage, expect, signIn, startSession, test } from '../fixtures';
+import { Wait } from '../groundwork';
 
 /** Seen without scrolling, wholly or at least its beginning. */
 async function inView(page: Page, what: Locator): Promise<void> {
@@ -10,7 +11,7 @@ async function inView(page: Page, what: Locator): Promise<void> {
     const top = (await what.boundingBox())?.y ?? -1;
     expect(top).toBeGreaterThanOrEqual(0);
     expect(top).toBeLessThan(page.viewportSize()?.height ?? 0);
-  }).toPass({ timeout: 5_000 });
+  }).toPass({ timeout: 15_000 });
 }
 
 test('from a starting point to a verified environment, and on to a session', async ({ page, groundwork }) => {
@@ -40,20 +41,21 @@ test('from a starting point to a verified environment, and on to a session', asy
   expect(asked).toEqual(['Replace what you changed with this starting point? The name and the description stay.']);
   await expect(page.locator('#name')).toHaveValue('first steps');
 
-  await page.getByLabel('Setup script').fill('sleep 4; echo ready');
+  const wait = new Wait();
+  await page.getByLabel('Setup script').fill(`${wait.command} && echo ready`);
   await expect(page.getByText('1 line', { exact: true })).toBeVisible();
   await page.getByRole('button', { name: 'Save and test setup' }).click();
-  await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
+  await environmentPage(page);
   // Far below the form on a telephone, but the run is what was asked for.
   const panel = page.getByRole('region', { name: 'Setup test' });
   await inView(page, panel.getByRole('heading', { name: 'Setup test' }));
+  await expect(panel.getByText(/^line 1 of 1/)).toBeVisible({ timeout: 30_000 });
+  wait.end();
   await expect(panel.getByText('Setup verified.').first()).toBeVisible({ timeout: 60_000 });
   await inView(page, panel.locator('.run-outcome'));
   await accessible(page);
-  await panel.getByRole('button', { name: 'Start session' }).click();
-  await expect(page).toHaveURL(/\/sessions\/[0-9a-f-]{36}/);
+  await startSession(page, panel.getByRole('button', { name: 'Start session' }));
   // Its disk is wanted back.
-  await alive(page);
   await page.getByRole('link', { name: 'Delete' }).click();
   await page.getByRole('button', { name: 'Delete' }).click();
   await expect(page).toHaveURL(/\/sessions$/);
@@ -69,7 +71,6 @@ test('why it failed comes into view, and a blocked host is allowed with its grou
   await groundwork.start({ GROUNDWORK_ADMIN_EMAIL: admin.email, GROUNDWORK_ADMIN_PASSWORD: admin.password });
   await signIn(page, groundwork.url);
   await createEnvironment(page, groundwork.url, { name: 'blocked', script: 'echo on\nexec 3<>/dev/tcp/one.mirror.example/443' });
-  await alive(page);
   const panel = page.getByRole('region', { name: 'Setup test' });
   await page.setViewportSize({ width: 1440, height: 900 });
   // As one stands who has just edited the script.

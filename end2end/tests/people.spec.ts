@@ -52,6 +52,7 @@ test('a wrong password says the same for a known and an unknown account', async 
   const said: string[] = [];
   for (const email of ['admin@example.test', 'nobody@example.test']) {
     await page.goto(`${groundwork.url}/sign-in`);
+    await alive(page);
     await page.getByLabel('E-mail address').fill(email);
     await page.getByLabel('Password').fill('not the password');
     await page.getByRole('button', { name: 'Sign in' }).click();
@@ -89,6 +90,7 @@ test('search, delete with its dialog, and a page that is not there', async ({ pa
   await page.goto(`${groundwork.url}/environments`);
   await alive(page);
   await page.keyboard.press('/');
+  await expect(page.getByRole('searchbox')).toBeFocused();
   await page.keyboard.type('zeb');
   await expect(page).toHaveURL(/query=zeb/);
   await expect(page.getByRole('link', { name: 'okapi' })).toHaveCount(0);

@@ -1,5 +1,5 @@
 // The rule editor, the keyboard, and leaving with unsaved changes.
-import { accessible, alive, createEnvironment, expect, signIn, test } from '../fixtures';
+import { accessible, alive, createEnvironment, environmentPage, expect, signIn, test } from '../fixtures';
 
 test('rules are pasted, reordered, checked, and tell which of them decides', async ({ page, groundwork }) => {
   await signIn(page, groundwork.url);
@@ -52,7 +52,7 @@ test('an export moves to the variables, where sessions have it too', async ({ pa
   await expect(page.getByText('GREETING now stands under Environment variables')).toBeVisible();
   await expect(page.locator('#env_vars')).toHaveValue('GREETING=good day\n');
   await page.getByRole('button', { name: 'Create environment', exact: true }).click();
-  await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
+  await environmentPage(page);
   await page.reload();
   await expect(page.locator('#env_vars')).toHaveValue('GREETING=good day\n');
 });
@@ -118,34 +118,33 @@ test('leaving with unsaved changes asks', async ({ page, groundwork }) => {
   await signIn(page, groundwork.url);
   await createEnvironment(page, groundwork.url, { name: 'unsaved' });
   const address = page.url();
-  await alive(page);
   await page.getByLabel('Description').fill('not saved');
-  page.once('dialog', (dialog) => dialog.dismiss());
-  await page.getByRole('link', { name: 'Members' }).click();
-  await expect(page).toHaveURL(address);
-  await expect(page.getByLabel('Description')).toHaveValue('not saved');
-  // The other ways to leave: keys, the browser's way back, a session that is started.
-  const stays = async (leave: () => Promise<unknown>) => {
+  const asks = async (leave: () => Promise<unknown>, answer: 'accept' | 'dismiss') => {
     const asked = page.waitForEvent('dialog');
     const left = leave();
-    await (await asked).dismiss();
+    await (await asked)[answer]();
     await left;
+  };
+  const stays = async (leave: () => Promise<unknown>) => {
+    await asks(leave, 'dismiss');
     await expect(page).toHaveURL(address);
     await expect(page.getByLabel('Description')).toHaveValue('not saved');
   };
+  const members = page.getByRole('link', { name: 'Members' });
+  await stays(() => members.click());
+  // The other ways to leave: keys, the browser's way back, a session that is started.
   await page.locator('h1').click();
   for (const key of ['e', 'n', '/']) await stays(() => page.keyboard.press(key));
   for (let time = 0; time < 2; time++) await stays(() => page.evaluate(() => setTimeout(() => history.back())));
   await stays(() => page.getByRole('button', { name: 'Start session' }).click());
   await page.getByRole('link', { name: 'History' }).focus();
-  page.once('dialog', (dialog) => dialog.accept());
-  await page.evaluate(() => setTimeout(() => history.back()));
+  await asks(() => page.evaluate(() => setTimeout(() => history.back())), 'accept');
   await expect(page).not.toHaveURL(address);
+  await expect(page.getByRole('link', { name: 'History', exact: true })).toHaveCount(0);
   await page.goForward();
   await expect(page).toHaveURL(address);
-  await alive(page);
+  await environmentPage(page);
   await page.getByLabel('Description').fill('not saved');
-  page.once('dialog', (dialog) => dialog.accept());
-  await page.getByRole('link', { name: 'Members' }).click();
+  await asks(() => members.click(), 'accept');
   await expect(page).toHaveURL(/\/members$/);
 });

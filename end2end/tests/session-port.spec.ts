@@ -153,7 +153,7 @@ test('what a terminal is shown again is not answered again', async ({ browser, g
     await page.keyboard.type(`${line}\n`);
   };
   // A program asks whether the terminal is well: its answer has four characters, and comes as if it were typed.
-  await type(`printf '\\033[5n'; read -rsn4 -t 20 x; echo "answer: $((\${#x} + 10))"`);
+  await type(`mark=still-here; printf '\\033[5n'; read -rsn4 -t 20 x; echo "answer: $((\${#x} + 10))"`);
   await expect(screen).toContainText('answer: 14');
   // The question is shown again after a lost connection, while something reads what is typed.
   await type(`echo wait$((1+1)); read -rsn4 -t 12 x; echo "answer: $((\${#x} + 20))"`);
@@ -164,6 +164,9 @@ test('what a terminal is shown again is not answered again', async ({ browser, g
   await expect(ready).toBeVisible({ timeout: 30_000 });
   await expect(screen).toContainText(/answer: 2\d/, { timeout: 20_000 });
   await expect(screen).toContainText('answer: 20');
+  // It is the same shell.
+  await type('echo "mark: $mark"');
+  await expect(screen).toContainText('mark: still-here');
   await context.close();
   proxy.stop();
   await ended(asks);

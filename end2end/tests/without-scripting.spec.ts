@@ -1,4 +1,4 @@
-import { another, expect, test } from '../fixtures';
+import { another, expect, sent, test } from '../fixtures';
 
 // Everything that changes data is a form of its own: these stories run with scripting off.
 test('sign in, create, test, read the log, cancel, delete', async ({ browser, groundwork }) => {
@@ -6,11 +6,11 @@ test('sign in, create, test, read the log, cancel, delete', async ({ browser, gr
   await page.goto(`${groundwork.url}/sign-in`);
   await page.getByLabel('E-mail address').fill('admin@example.test');
   await page.getByLabel('Password').fill('wrong, and long enough');
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await sent(page, page.getByRole('button', { name: 'Sign in' }));
   await expect(page.getByRole('alert')).toBeVisible();
   await page.getByLabel('E-mail address').fill('admin@example.test');
   await page.getByLabel('Password').fill('the quick brown fox 1');
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await sent(page, page.getByRole('button', { name: 'Sign in' }));
   await expect(page).toHaveURL(/\/environments/);
 
   // A refused save keeps what was typed.
@@ -18,11 +18,11 @@ test('sign in, create, test, read the log, cancel, delete', async ({ browser, gr
   await page.locator('#name').fill('scriptless');
   await page.getByLabel('Setup script').fill('echo plain');
   await page.getByLabel('Timeout (seconds)').fill('5');
-  await page.getByRole('button', { name: 'Create environment', exact: true }).click();
+  await sent(page, page.getByRole('button', { name: 'Create environment', exact: true }));
   await expect(page.getByLabel('Timeout (seconds)')).toHaveAttribute('aria-invalid', 'true');
   await expect(page.getByLabel('Setup script')).toHaveValue(/echo plain/);
   await page.getByLabel('Timeout (seconds)').fill('');
-  await page.getByRole('button', { name: 'Save and test setup' }).click();
+  await sent(page, page.getByRole('button', { name: 'Save and test setup' }));
   await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
   await expect(async () => {
     await page.reload();
@@ -31,9 +31,9 @@ test('sign in, create, test, read the log, cancel, delete', async ({ browser, gr
   await expect(page.getByText('plain', { exact: true }).last()).toBeVisible();
 
   await page.getByLabel('Setup script').fill('echo again\nsleep 300');
-  await page.getByRole('button', { name: 'Save and test setup' }).click();
+  await sent(page, page.getByRole('button', { name: 'Save and test setup' }));
   await expect(page.getByRole('button', { name: 'Cancel run' })).toBeVisible();
-  await page.getByRole('button', { name: 'Cancel run' }).click();
+  await sent(page, page.getByRole('button', { name: 'Cancel run' }));
   await expect(async () => {
     await page.reload();
     await expect(page.getByText('Cancelled.').first()).toBeVisible({ timeout: 1_000 });
@@ -51,7 +51,7 @@ test('members, history and signing out', async ({ browser, groundwork }) => {
   await page.goto(`${groundwork.url}/sign-in`);
   await page.getByLabel('E-mail address').fill('admin@example.test');
   await page.getByLabel('Password').fill('the quick brown fox 1');
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await sent(page, page.getByRole('button', { name: 'Sign in' }));
 
   await page.goto(`${groundwork.url}/members`);
   await page.getByLabel('E-mail address').fill('noscript@example.test');
@@ -63,9 +63,9 @@ test('members, history and signing out', async ({ browser, groundwork }) => {
 
   await page.goto(`${groundwork.url}/environments/new`);
   await page.locator('#name').fill('before');
-  await page.getByRole('button', { name: 'Create environment', exact: true }).click();
+  await sent(page, page.getByRole('button', { name: 'Create environment', exact: true }));
   await page.locator('#name').fill('after');
-  await page.getByRole('button', { name: 'Save environment' }).click();
+  await sent(page, page.getByRole('button', { name: 'Save environment' }));
   await expect(page.getByRole('heading', { name: 'after', level: 1 })).toBeVisible();
   await page.getByRole('link', { name: 'History' }).click();
   await page.getByRole('link', { name: /Compare with today.*revision 1\)$/ }).click();
@@ -83,7 +83,7 @@ test('a new key is shown once after a plain form', async ({ browser, groundwork 
   await page.goto(`${groundwork.url}/sign-in`);
   await page.getByLabel('E-mail address').fill('admin@example.test');
   await page.getByLabel('Password').fill('the quick brown fox 1');
-  await page.getByRole('button', { name: 'Sign in' }).click();
+  await sent(page, page.getByRole('button', { name: 'Sign in' }));
   await page.goto(`${groundwork.url}/account`);
   await page.getByLabel('Name', { exact: true }).fill('without scripting');
   await page.getByRole('button', { name: 'Create key' }).click();

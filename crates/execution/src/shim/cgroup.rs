@@ -235,4 +235,4 @@ fn tree(dir: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 #[path = "cgroup_tests.rs"]
-mod tests;
+pub(crate) mod tests;

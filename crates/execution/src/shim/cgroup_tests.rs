@@ -16,7 +16,7 @@ use nix::{
 use super::{super::group::Group, *};
 
 /// Runs `work` where this kind of file system lies at the place of the machine's cgroups.
-fn over(kind: &'static str, work: impl FnOnce() + Send + 'static) {
+pub(crate) fn over(kind: &'static str, work: impl FnOnce() + Send + 'static) {
     assert!(
         nix::unistd::geteuid().is_root(),
         "this test mounts file systems and must run as root"
