@@ -9,7 +9,7 @@ use common::{Bed, MIGRATE, rows};
 use control::ports::{Doorbell, Store, Topic};
 use tokio::sync::watch::Receiver;
 
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 async fn rings(bell: &mut Receiver<u64>) {
     tokio::time::timeout(DEADLINE, bell.changed())

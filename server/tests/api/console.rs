@@ -292,7 +292,7 @@ async fn a_followed_run_is_let_go_when_the_server_stops() {
     assert_eq!(response.headers()["x-accel-buffering"], "no");
     doors.stop.cancel();
     tokio::time::timeout(
-        Duration::from_secs(20),
+        Duration::from_secs(60),
         http_body_util::BodyExt::collect(response.into_body()),
     )
     .await

@@ -155,11 +155,13 @@ async fn a_stream_without_news_carries_a_comment_every_ten_seconds() {
     // From here on time passes only while nothing else happens.
     tokio::time::pause();
     let mut quiet = tokio::time::Instant::now();
-    for _ in 0..3 {
+    for number in 0..4 {
         let comment = piece(&mut body).await;
         assert!(comment.starts_with(':'), "{comment:?}");
         let seconds = quiet.elapsed().as_secs_f64();
-        assert!((9.0..=10.1).contains(&seconds), "{seconds}");
+        // The first silence began before time stood still: the machine may have halted in between.
+        let least = if number == 0 { 0.0 } else { 9.0 };
+        assert!((least..=10.1).contains(&seconds), "{seconds}");
         quiet = tokio::time::Instant::now();
     }
 }
@@ -172,7 +174,7 @@ async fn a_stream_of_a_running_log_ends_when_the_server_stops() {
     let path = format!("{}/log/stream", run_path(environment, run));
     let response = doors.get(&path).bearer(&doors.user).open().await;
     doors.stop.cancel();
-    tokio::time::timeout(Duration::from_secs(20), response.into_body().collect())
+    tokio::time::timeout(Duration::from_secs(60), response.into_body().collect())
         .await
         .expect("the stream ends")
         .unwrap();

@@ -26,7 +26,7 @@ pub async fn page(doors: &Doors, path: &str, cookie: Option<&str>) -> Answer {
         call = call.header("cookie", cookie);
     }
     // A page that never comes is named, and holds nobody up.
-    tokio::time::timeout(Duration::from_secs(30), call.send())
+    tokio::time::timeout(Duration::from_secs(60), call.send())
         .await
         .unwrap_or_else(|_| panic!("{path} did not answer"))
 }

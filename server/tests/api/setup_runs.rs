@@ -282,7 +282,7 @@ async fn what_is_held_ends_at_once_when_the_server_stops() {
         tokio::task::yield_now().await;
         doors.stop.cancel();
     };
-    let (read, log, ()) = tokio::time::timeout(Duration::from_secs(20), async {
+    let (read, log, ()) = tokio::time::timeout(Duration::from_secs(60), async {
         tokio::join!(read, log, stop)
     })
     .await
