@@ -5,7 +5,7 @@ use serde_json::json;
 use testkit::{TestApp, create_body};
 use wire::{console::VerdictEffect, error::Code};
 
-use crate::{code, refused};
+use crate::{code, edited, refused, revisions, verified};
 
 #[tokio::test]
 async fn an_organization_without_environments_lists_null() {
@@ -114,12 +114,7 @@ async fn an_update_changes_what_it_names_and_nothing_else() {
     let id = app.environment("one", "true").await;
     let before = app.control.get_environment(&app.admin, id).await.unwrap();
     app.clock.advance(std::time::Duration::from_secs(60));
-    let after = app
-        .control
-        .update_environment(&app.admin, id, &json!({"description": "for tests"}), None)
-        .await
-        .unwrap()
-        .value;
+    let after = edited(&app, id, json!({"description": "for tests"})).await;
     assert_eq!(after.description, "for tests");
     assert_eq!(after.name, before.name);
     assert_eq!(after.setup, before.setup);
@@ -134,19 +129,9 @@ async fn an_update_to_the_same_values_makes_no_new_definition() {
     let id = app.environment("one", "true").await;
     let before = app.control.get_environment(&app.admin, id).await.unwrap();
     app.clock.advance(std::time::Duration::from_secs(60));
-    let after = app
-        .control
-        .update_environment(&app.admin, id, &json!({"name": "one"}), None)
-        .await
-        .unwrap()
-        .value;
+    let after = edited(&app, id, json!({"name": "one"})).await;
     assert_eq!(after, before);
-    let history = app
-        .control
-        .environment_history(&app.admin, id)
-        .await
-        .unwrap();
-    assert_eq!(history.revisions.len(), 1);
+    assert_eq!(revisions(&app, id).await, 1);
 }
 
 #[tokio::test]
@@ -173,12 +158,8 @@ async fn access_is_changed_only_by_who_knows_what_is_saved() {
         "network_policy": {},
         "expected_access": {"network_policy": closed, "privileged": false},
     });
-    let opened = app
-        .control
-        .update_environment(&app.admin, id, &right, None)
-        .await
-        .unwrap();
-    assert_eq!(opened.value.network_policy, json!({}));
+    let opened = edited(&app, id, right).await;
+    assert_eq!(opened.network_policy, json!({}));
     // Closing needs no proof.
     let body = json!({"network_policy": closed});
     assert!(
@@ -218,10 +199,7 @@ async fn a_deleted_environment_is_gone_for_every_call() {
 #[tokio::test]
 async fn a_copy_is_made_of_the_same_definition_and_is_not_verified() {
     let app = TestApp::start().await;
-    let id = app.environment("one", "true").await;
-    let worker = app.worker("w").await;
-    app.run(id).await;
-    worker.pass(worker.claim().await.held).await;
+    let id = verified(&app).await;
     let copy = app
         .control
         .duplicate_environment(&app.admin, id)
@@ -248,10 +226,7 @@ async fn a_copy_of_the_longest_name_still_has_a_valid_name() {
 #[tokio::test]
 async fn a_live_check_names_issues_and_what_saving_does_to_the_verdict() {
     let app = TestApp::start().await;
-    let id = app.environment("one", "true").await;
-    let worker = app.worker("w").await;
-    app.run(id).await;
-    worker.pass(worker.claim().await.held).await;
+    let id = verified(&app).await;
     let check = async |id: Option<EnvironmentId>, body: serde_json::Value| {
         app.control
             .validate_environment(&app.admin, id, &body)
@@ -289,10 +264,7 @@ async fn a_live_check_names_issues_and_what_saving_does_to_the_verdict() {
     let plain = app.environment("plain", "").await;
     let adds = check(Some(plain), json!({"setup": {"script": "true"}})).await;
     assert_eq!(adds.effect, Some(VerdictEffect::NeedsTest));
-    app.control
-        .update_environment(&app.admin, id, &json!({"setup": {"script": "false"}}), None)
-        .await
-        .unwrap();
+    edited(&app, id, json!({"setup": {"script": "false"}})).await;
     let back = check(Some(id), json!({"setup": {"script": "true"}})).await;
     assert_eq!(back.effect, Some(VerdictEffect::BecomesCurrent));
 }

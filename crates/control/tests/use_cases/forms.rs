@@ -1,10 +1,20 @@
 //! The console's form: it saves what it changed, over what others changed meanwhile.
 
-use serde_json::json;
+use domain::ids::EnvironmentId;
+use serde_json::{Value, json};
 use testkit::TestApp;
-use wire::error::Code;
+use wire::{error::Code, managed_agents::Environment};
 
-use crate::{code, refused, saving::meanwhile};
+use crate::{code, edited, refused, revisions, saving::meanwhile};
+
+/// The environment as a form leaves it that was made from its first revision.
+async fn saved(app: &TestApp, id: EnvironmentId, form: Value) -> Environment {
+    let saved = app
+        .control
+        .save_environment_form(&app.admin, id, 1, &form)
+        .await;
+    saved.unwrap()
+}
 
 #[tokio::test]
 async fn a_form_saves_what_it_changed_and_keeps_what_others_changed() {
@@ -14,20 +24,8 @@ async fn a_form_saves_what_it_changed_and_keeps_what_others_changed() {
         "name": "one", "description": "mine", "setup": {"script": "true"},
         "network_policy": {"version": "v1", "rules": []}, "privileged": false, "env_vars": {},
     });
-    app.control
-        .update_environment(
-            &app.admin,
-            id,
-            &json!({"name": "theirs", "env_vars": {"A": "1"}}),
-            None,
-        )
-        .await
-        .unwrap();
-    let saved = app
-        .control
-        .save_environment_form(&app.admin, id, 1, &form)
-        .await
-        .unwrap();
+    edited(&app, id, json!({"name": "theirs", "env_vars": {"A": "1"}})).await;
+    let saved = saved(&app, id, form).await;
     assert_eq!(saved.name, "theirs");
     assert_eq!(saved.description, "mine");
     assert_eq!(saved.env_vars["A"], "1");
@@ -37,10 +35,7 @@ async fn a_form_saves_what_it_changed_and_keeps_what_others_changed() {
 async fn a_form_that_changes_what_others_changed_too_is_a_conflict_that_names_the_field() {
     let app = TestApp::start().await;
     let id = app.environment("one", "true").await;
-    app.control
-        .update_environment(&app.admin, id, &json!({"name": "theirs"}), None)
-        .await
-        .unwrap();
+    edited(&app, id, json!({"name": "theirs"})).await;
     let form = json!({"name": "mine", "description": "d"});
     let error = refused(
         app.control
@@ -51,11 +46,7 @@ async fn a_form_that_changes_what_others_changed_too_is_a_conflict_that_names_th
     assert_eq!(error.api().details["fields"], json!(["name"]));
     // The same value is no conflict.
     let same = json!({"name": "theirs", "description": "d"});
-    let saved = app
-        .control
-        .save_environment_form(&app.admin, id, 1, &same)
-        .await
-        .unwrap();
+    let saved = saved(&app, id, same).await;
     assert_eq!(saved.description, "d");
 }
 
@@ -122,11 +113,7 @@ async fn a_form_meets_an_edit_that_lands_while_it_is_saved_as_one_that_landed_be
 async fn a_form_changes_access_by_the_revision_it_was_made_from() {
     let app = TestApp::start().await;
     let id = app.environment("one", "true").await;
-    let saved = app
-        .control
-        .save_environment_form(&app.admin, id, 1, &json!({"network_policy": {}}))
-        .await
-        .unwrap();
+    let saved = saved(&app, id, json!({"network_policy": {}})).await;
     assert_eq!(saved.network_policy, json!({}));
     // Made from revision 1, where there was no access; meanwhile it was opened.
     let allow = json!({"version": "v1", "rules": [
@@ -143,14 +130,6 @@ async fn a_form_that_changes_nothing_saves_nothing() {
     let app = TestApp::start().await;
     let id = app.environment("one", "true").await;
     let form = json!({"name": "one", "description": "", "setup": {"script": "true\n\n"}});
-    app.control
-        .save_environment_form(&app.admin, id, 1, &form)
-        .await
-        .unwrap();
-    let history = app
-        .control
-        .environment_history(&app.admin, id)
-        .await
-        .unwrap();
-    assert_eq!(history.revisions.len(), 1);
+    saved(&app, id, form).await;
+    assert_eq!(revisions(&app, id).await, 1);
 }

@@ -1,33 +1,18 @@
 //! The history page, going back to a saved definition or to what was verified, edits that met.
 
 use domain::{ids::EnvironmentId, roles::Role};
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::TestApp;
 use wire::{
     console::{MeanwhileSaved, VerdictEffect},
     error::Code,
 };
 
-use crate::code;
-
-async fn change(app: &TestApp, id: EnvironmentId, patch: Value) {
-    app.control
-        .update_environment(&app.admin, id, &patch, None)
-        .await
-        .unwrap();
-}
+use crate::{code, edited, verified};
 
 async fn revision(app: &TestApp, id: EnvironmentId) -> i64 {
     let page = app.control.environment_page(&app.admin, id).await.unwrap();
     page.revision
-}
-
-async fn verified(app: &TestApp) -> EnvironmentId {
-    let id = app.environment("one", "true").await;
-    let worker = app.worker("w").await;
-    app.run(id).await;
-    worker.pass(worker.claim().await.held).await;
-    id
 }
 
 #[tokio::test]
@@ -35,7 +20,7 @@ async fn the_history_comes_in_pages_of_twenty_newest_first() {
     let app = TestApp::start().await;
     let id = app.environment("e1", "").await;
     for n in 2..=45 {
-        change(&app, id, json!({"name": format!("e{n}")})).await;
+        edited(&app, id, json!({"name": format!("e{n}")})).await;
     }
     let mut before = None;
     let mut seen = Vec::new();
@@ -63,7 +48,7 @@ async fn the_history_comes_in_pages_of_twenty_newest_first() {
 async fn going_back_is_shown_before_it_is_done() {
     let app = TestApp::start().await;
     let id = verified(&app).await;
-    change(
+    edited(
         &app,
         id,
         json!({"setup": {"script": "false"}, "description": "d"}),
@@ -89,8 +74,8 @@ async fn going_back_is_shown_before_it_is_done() {
 async fn going_back_is_refused_when_somebody_saved_since_the_reader_looked() {
     let app = TestApp::start().await;
     let id = app.environment("one", "true").await;
-    change(&app, id, json!({"name": "two"})).await;
-    change(&app, id, json!({"name": "three"})).await;
+    edited(&app, id, json!({"name": "two"})).await;
+    edited(&app, id, json!({"name": "three"})).await;
     let back = |seen| {
         app.control
             .restore_environment_as_seen(&app.admin, id, 1, seen)
@@ -104,7 +89,7 @@ async fn going_back_is_refused_when_somebody_saved_since_the_reader_looked() {
 async fn what_was_verified_is_put_back_whole_or_field_by_field() {
     let app = TestApp::start().await;
     let id = verified(&app).await;
-    change(
+    edited(
         &app,
         id,
         json!({"pvc_size_gi": 20, "env_vars": {"A": "1", "B": "2"}, "description": "kept",

@@ -36,7 +36,10 @@ mod verification;
 mod vertical;
 
 use control::{Error, Result};
-use wire::error::Code;
+use domain::ids::EnvironmentId;
+use serde_json::Value;
+use testkit::TestApp;
+use wire::{error::Code, managed_agents::Environment};
 
 /// The refusal's code.
 fn code<T>(result: Result<T>) -> Code {
@@ -52,4 +55,28 @@ fn refused<T>(result: Result<T>) -> Error {
         Ok(_) => panic!("was not refused"),
         Err(error) => error,
     }
+}
+
+/// The environment as the admin's edit leaves it.
+async fn edited(app: &TestApp, id: EnvironmentId, body: Value) -> Environment {
+    let saved = app
+        .control
+        .update_environment(&app.admin, id, &body, None)
+        .await;
+    saved.unwrap().value
+}
+
+/// An environment whose setup test has passed.
+async fn verified(app: &TestApp) -> EnvironmentId {
+    let id = app.environment("one", "true").await;
+    app.run(id).await;
+    let worker = app.worker("w").await;
+    worker.pass(worker.claim().await.held).await;
+    id
+}
+
+/// How many definitions of an environment were saved.
+async fn revisions(app: &TestApp, id: EnvironmentId) -> usize {
+    let history = app.control.environment_history(&app.admin, id).await;
+    history.unwrap().revisions.len()
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testkit::{Moment, TestApp};
 use wire::error::Code;
 
-use crate::{code, refused};
+use crate::{code, edited, refused, revisions, verified};
 
 /// Lets somebody else's edit land between the next read and write.
 pub(crate) fn meanwhile(app: &TestApp, id: domain::ids::EnvironmentId, body: Value) {
@@ -27,12 +27,7 @@ async fn a_lost_race_over_harmless_fields_is_tried_again_and_loses_nothing() {
     let app = TestApp::start().await;
     let id = app.environment("one", "true").await;
     meanwhile(&app, id, json!({"name": "theirs"}));
-    let answer = app
-        .control
-        .update_environment(&app.admin, id, &json!({"description": "mine"}), None)
-        .await
-        .unwrap()
-        .value;
+    let answer = edited(&app, id, json!({"description": "mine"})).await;
     assert_eq!(
         (answer.name.as_str(), answer.description.as_str()),
         ("theirs", "mine")
@@ -90,12 +85,7 @@ async fn a_body_that_repeats_saved_access_or_compute_never_undoes_what_others_ch
                 .await,
         );
         assert_eq!(error.code(), Code::RevisionConflict, "{mine}");
-        let history = app
-            .control
-            .environment_history(&app.admin, id)
-            .await
-            .unwrap();
-        assert_eq!(history.revisions.len(), 2, "only theirs: {mine}");
+        assert_eq!(revisions(&app, id).await, 2, "only theirs: {mine}");
     }
     // Somebody else's edit of something else is in nobody's way.
     let app = TestApp::start().await;
@@ -103,12 +93,7 @@ async fn a_body_that_repeats_saved_access_or_compute_never_undoes_what_others_ch
     meanwhile(&app, id, json!({"name": "theirs"}));
     let mine =
         json!({"description": "mine", "resources": {}, "pvc_size_gi": 0, "network_policy": closed});
-    let saved = app
-        .control
-        .update_environment(&app.admin, id, &mine, None)
-        .await
-        .unwrap()
-        .value;
+    let saved = edited(&app, id, mine).await;
     assert_eq!(
         (saved.name.as_str(), saved.description.as_str()),
         ("theirs", "mine")
@@ -120,17 +105,8 @@ async fn going_back_is_not_in_the_way_of_a_run_that_starts_meanwhile() {
     let edit = json!({"pvc_size_gi": 20});
     for put_back in [false, true] {
         let app = TestApp::start().await;
-        let id = app.environment("one", "true").await;
-        let worker = app.worker("w").await;
-        app.run(id).await;
-        worker.pass(worker.claim().await.held).await;
-        let edited = app
-            .control
-            .update_environment(&app.admin, id, &edit, None)
-            .await
-            .unwrap()
-            .value;
-        assert_eq!(edited.pvc_size_gi, 20);
+        let id = verified(&app).await;
+        assert_eq!(edited(&app, id, edit.clone()).await.pvc_size_gi, 20);
         let history = app
             .control
             .environment_history(&app.admin, id)
@@ -163,10 +139,7 @@ async fn going_back_is_not_in_the_way_of_a_run_that_starts_meanwhile() {
 async fn going_back_over_an_edit_that_came_meanwhile_is_a_conflict() {
     let app = TestApp::start().await;
     let id = app.environment("one", "true").await;
-    app.control
-        .update_environment(&app.admin, id, &json!({"name": "two"}), None)
-        .await
-        .unwrap();
+    edited(&app, id, json!({"name": "two"})).await;
     meanwhile(&app, id, json!({"description": "theirs"}));
     assert_eq!(
         code(app.control.restore_environment(&app.admin, id, 1).await),
@@ -198,12 +171,7 @@ async fn a_change_of_neither_access_nor_compute_is_made_however_many_others_are_
                 Ok(())
             });
     }
-    let saved = app
-        .control
-        .update_environment(&app.admin, id, &json!({"description": "mine"}), None)
-        .await
-        .unwrap()
-        .value;
+    let saved = edited(&app, id, json!({"description": "mine"})).await;
     assert_eq!(
         (saved.name.as_str(), saved.description.as_str()),
         ("theirs once more", "mine")
@@ -220,12 +188,7 @@ async fn a_verdict_that_moves_meanwhile_is_in_nobodys_way() {
             control.start_setup_run(&ctx, id, None).await.unwrap();
             Ok(())
         });
-    let answer = app
-        .control
-        .update_environment(&app.admin, id, &json!({"pvc_size_gi": 20}), None)
-        .await
-        .unwrap()
-        .value;
+    let answer = edited(&app, id, json!({"pvc_size_gi": 20})).await;
     assert_eq!(answer.pvc_size_gi, 20);
     assert_eq!(answer.setup_verification.status, "running");
 }
@@ -266,12 +229,7 @@ async fn history_tells_who_changed_what_and_goes_back() {
         (restored.name.as_str(), restored.setup.script.as_str()),
         ("one", "true\n")
     );
-    let history = app
-        .control
-        .environment_history(&app.admin, id)
-        .await
-        .unwrap();
-    assert_eq!(history.revisions.len(), 3);
+    assert_eq!(revisions(&app, id).await, 3);
     assert_eq!(
         code(app.control.restore_environment(&app.admin, id, 9).await),
         Code::NotFound
@@ -281,10 +239,7 @@ async fn history_tells_who_changed_what_and_goes_back() {
 #[tokio::test]
 async fn staleness_names_each_field_old_new_who_and_when() {
     let app = TestApp::start().await;
-    let id = app.environment("one", "true").await;
-    let worker = app.worker("w").await;
-    app.run(id).await;
-    worker.pass(worker.claim().await.held).await;
+    let id = verified(&app).await;
     let fresh = app
         .control
         .environment_staleness(&app.admin, id)
@@ -304,10 +259,7 @@ async fn staleness_names_each_field_old_new_who_and_when() {
         .await
         .unwrap();
     // A later edit of something else does not take the blame.
-    app.control
-        .update_environment(&app.admin, id, &json!({"name": "later"}), None)
-        .await
-        .unwrap();
+    edited(&app, id, json!({"name": "later"})).await;
     let stale = app
         .control
         .environment_staleness(&app.admin, id)
@@ -323,15 +275,7 @@ async fn staleness_names_each_field_old_new_who_and_when() {
     let disk = &stale.fields[0];
     assert!(disk.before.contains("10 GiB") && disk.after.contains("20 GiB"));
     // Undoing the edit makes the verdict current again.
-    app.control
-        .update_environment(
-            &app.admin,
-            id,
-            &json!({"pvc_size_gi": 10, "env_vars": {}}),
-            None,
-        )
-        .await
-        .unwrap();
+    edited(&app, id, json!({"pvc_size_gi": 10, "env_vars": {}})).await;
     let again = app
         .control
         .environment_staleness(&app.admin, id)
@@ -344,15 +288,12 @@ async fn staleness_names_each_field_old_new_who_and_when() {
 async fn every_change_is_in_the_audit_log_without_values_that_may_be_secret() {
     let app = TestApp::start().await;
     let id = app.environment("one", "true").await;
-    app.control
-        .update_environment(
-            &app.admin,
-            id,
-            &json!({"name": "two", "env_vars": {"TOKEN": "hunter2-hunter2"}}),
-            None,
-        )
-        .await
-        .unwrap();
+    edited(
+        &app,
+        id,
+        json!({"name": "two", "env_vars": {"TOKEN": "hunter2-hunter2"}}),
+    )
+    .await;
     let page = app.control.audit_log(&app.admin, None).await.unwrap();
     let entry = &page.items[0];
     assert_eq!(entry.action, "environment.update");

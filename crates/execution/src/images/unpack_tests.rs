@@ -42,6 +42,10 @@ impl Layer {
         self.raw(kind, name, to, b"", 0)
     }
 
+    fn symlink(self, name: &str, to: &str) -> Self {
+        self.link(EntryType::Symlink, name, to)
+    }
+
     fn attribute(mut self, name: &str, value: &[u8]) -> Self {
         self.0.append_pax_extensions([(name, value)]).unwrap();
         self
@@ -106,29 +110,21 @@ fn nothing_outside_the_directory_is_touched_whatever_the_entries_say() {
             vec![Layer::new().file(&format!("{outside}/new"), "x")]
         }),
         ("a file through an absolute symlink", |outside| {
-            vec![
-                Layer::new()
-                    .link(EntryType::Symlink, "a", &outside)
-                    .file("a/new", "x"),
-            ]
+            vec![Layer::new().symlink("a", &outside).file("a/new", "x")]
         }),
         ("a file through a relative symlink", |_| {
-            vec![
-                Layer::new()
-                    .link(EntryType::Symlink, "a", "../outside")
-                    .file("a/new", "x"),
-            ]
+            vec![Layer::new().symlink("a", "../outside").file("a/new", "x")]
         }),
         ("a file over a symlink", |outside| {
             vec![
                 Layer::new()
-                    .link(EntryType::Symlink, "a", &format!("{outside}/secret"))
+                    .symlink("a", &format!("{outside}/secret"))
                     .file("a", "x"),
             ]
         }),
         ("a symlink of an earlier layer", |outside| {
             vec![
-                Layer::new().link(EntryType::Symlink, "a", &outside),
+                Layer::new().symlink("a", &outside),
                 Layer::new().dir("a/b").file("a/secret", "x"),
             ]
         }),
@@ -139,29 +135,29 @@ fn nothing_outside_the_directory_is_touched_whatever_the_entries_say() {
             vec![Layer::new().link(EntryType::Link, "a", "../outside/secret")]
         }),
         ("a hard link through a symlink", |outside| {
-            vec![Layer::new().link(EntryType::Symlink, "s", &outside).link(
-                EntryType::Link,
-                "a",
-                "s/secret",
-            )]
+            vec![
+                Layer::new()
+                    .symlink("s", &outside)
+                    .link(EntryType::Link, "a", "s/secret"),
+            ]
         }),
         ("a hard link to a symlink, written through", |outside| {
             vec![
                 Layer::new()
-                    .link(EntryType::Symlink, "s", &format!("{outside}/secret"))
+                    .symlink("s", &format!("{outside}/secret"))
                     .link(EntryType::Link, "a", "s")
                     .file("a", "x"),
             ]
         }),
         ("a whiteout through a symlink", |outside| {
             vec![
-                Layer::new().link(EntryType::Symlink, "a", &outside),
+                Layer::new().symlink("a", &outside),
                 Layer::new().file("a/.wh.secret", ""),
             ]
         }),
         ("an opaque marker through a symlink", |outside| {
             vec![
-                Layer::new().link(EntryType::Symlink, "a", &outside),
+                Layer::new().symlink("a", &outside),
                 Layer::new().file("a/.wh..wh..opq", ""),
             ]
         }),
@@ -174,7 +170,7 @@ fn nothing_outside_the_directory_is_touched_whatever_the_entries_say() {
         ("a directory over a symlink, with a mode", |outside| {
             vec![
                 Layer::new()
-                    .link(EntryType::Symlink, "a", &outside)
+                    .symlink("a", &outside)
                     .dir("a")
                     .file("a/new", "x"),
             ]
@@ -182,7 +178,7 @@ fn nothing_outside_the_directory_is_touched_whatever_the_entries_say() {
         ("a symlink to a process's root", |_| {
             vec![
                 Layer::new()
-                    .link(EntryType::Symlink, "a", "/proc/self/root")
+                    .symlink("a", "/proc/self/root")
                     .file("a/tmp/groundwork-escape", "x"),
             ]
         }),
@@ -365,7 +361,7 @@ fn layers_lie_over_each_other_with_whiteouts_and_opaque_directories() {
     let base = Layer::new()
         .dir("usr")
         .dir("usr/lib")
-        .link(EntryType::Symlink, "lib", "usr/lib")
+        .symlink("lib", "usr/lib")
         .file("gone", "x")
         .dir("emptied")
         .file("emptied/old", "x")
@@ -412,10 +408,10 @@ fn what_sandboxes_need_is_made_or_named() {
         .unpack(vec![
             Layer::new()
                 .file("usr/bin/bash", "x")
-                .link(EntryType::Symlink, "bin", "usr/bin")
+                .symlink("bin", "usr/bin")
                 .file("usr/bin/sudo", "x")
-                .link(EntryType::Symlink, "proc", "/etc")
-                .link(EntryType::Symlink, "workspace", "/etc")
+                .symlink("proc", "/etc")
+                .symlink("workspace", "/etc")
                 .file(
                     "etc/passwd",
                     "root:x:0:0::/root:/bin/sh\nubuntu:x:1000:1000::/home/ubuntu:/bin/sh\n",
