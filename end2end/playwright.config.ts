@@ -5,7 +5,8 @@ import { defineConfig } from '@playwright/test';
 export default defineConfig({
   testDir: 'tests',
   workers: 2,
-  timeout: 60_000,
+  // Limits for a machine that is several times slower than a good one: only what hangs waits for them.
+  timeout: 120_000,
   expect: { timeout: 15_000 },
   forbidOnly: true,
   snapshotPathTemplate: '{testDir}/aria/{arg}{ext}',

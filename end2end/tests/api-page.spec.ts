@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { accessible, alive, another, createEnvironment, expect, signIn, test } from '../fixtures';
 
 test('the API page gives commands for the reader\'s own environment, in the console\'s frame', async ({ page, context, groundwork }) => {
-  test.setTimeout(120_000);
+  test.setTimeout(240_000);
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.setViewportSize({ width: 1440, height: 900 });
   await signIn(page, groundwork.url);

@@ -22,7 +22,7 @@ function told(snapshot: string): string {
 }
 
 test('every page tells assistive technology what it told before', async ({ page }) => {
-  test.setTimeout(180_000);
+  test.setTimeout(300_000);
   const groundwork = new Groundwork();
   const heard = async (path: string, name: string): Promise<void> => {
     await page.goto(`${groundwork.url}${path}`);

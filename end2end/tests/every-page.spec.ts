@@ -5,7 +5,7 @@ import { accessible, alive, createEnvironment, expect, signIn, startSession, tes
 const evil = '<img src=x onerror="window.hit=1"><script>window.hit=2</script>\u202egnp\u200b';
 
 test('every page is accessible, fits a telephone, and shows any text as text', async ({ page, groundwork }) => {
-  test.setTimeout(180_000);
+  test.setTimeout(300_000);
   await signIn(page, groundwork.url);
   await createEnvironment(page, groundwork.url, {
     name: `evil ${evil}`,

@@ -55,6 +55,8 @@ test('the first load of the table is small, whole before any script, and complai
 
 test('a page whose part cannot be loaded says so and offers to load it again', async ({ browser, groundwork }) => {
   const { context, page } = await another(browser);
+  const complaints: string[] = [];
+  watch(page, complaints);
   await signIn(page, groundwork.url);
   await alive(page);
   const notice = page.getByRole('alert').filter({ hasText: 'This page has stopped' });
@@ -63,6 +65,8 @@ test('a page whose part cannot be loaded says so and offers to load it again', a
   await page.route(/\.wasm$/, (route) => route.fulfill({ status: 404 }));
   await page.getByRole('link', { name: 'Members' }).click();
   await expect(notice).toBeVisible();
+  // Of a page that nobody leaves this is a complaint.
+  expect(complaints.join('\n')).toContain('panicked at app/src/pages/lazy.rs');
   await accessible(page);
   await page.unroute(/\.wasm$/);
   await notice.getByRole('link', { name: 'Load it again' }).click();

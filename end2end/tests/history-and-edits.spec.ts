@@ -1,5 +1,5 @@
 // What was saved before, going back to it, and two people who edit at once.
-import { accessible, alive, another, createEnvironment, expect, signIn, test } from '../fixtures';
+import { accessible, alive, another, createEnvironment, environmentPage, expect, signIn, test } from '../fixtures';
 
 test('a saved definition is compared with today and brought back', async ({ page, groundwork }) => {
   await signIn(page, groundwork.url);
@@ -23,6 +23,7 @@ test('a saved definition is compared with today and brought back', async ({ page
   await expect(page).toHaveURL(/history\?compare=1$/);
   await expect(page.getByRole('heading', { name: 'Today and revision 1' })).toBeVisible();
   await page.getByRole('button', { name: 'Restore revision 1' }).click();
+  await environmentPage(page);
   await expect(page).toHaveURL(address);
   await expect(page.getByLabel('Setup script')).toHaveValue('echo one\necho two\n');
 });

@@ -61,7 +61,7 @@ test('twenty cut connections, a reload and a restart of the server lose no line 
     test: true,
   });
   const state = page.locator('.log-state');
-  await expect(log(page).getByText(/bit 1 2/)).toBeVisible();
+  await expect(log(page).getByText(/bit 1 2/)).toBeVisible({ timeout: 30_000 });
   await expect(state).toHaveText('Live');
   // Another viewer, whom nobody disturbs.
   const other = await another(browser);
@@ -218,7 +218,7 @@ test('scrolling up lets go of the end, and says how much came since', async ({ p
     test: true,
   });
   const view = log(page);
-  await expect(view.getByText('more', { exact: true }).first()).toBeVisible();
+  await expect(view.getByText('more', { exact: true }).first()).toBeVisible({ timeout: 30_000 });
   await view.hover();
   await page.mouse.wheel(0, -600);
   const jump = page.getByRole('button', { name: /Jump to the end · \d+ new lines?/ });
@@ -241,7 +241,7 @@ test('a run that timed out is mended with a button, and its line is gone to', as
   await signIn(page, groundwork.url);
   await createEnvironment(page, groundwork.url, { name: 'slow', script: 'echo on\nsleep 300', timeout: 20, test: true });
   const panel = page.getByRole('region', { name: 'Setup test' });
-  await expect(panel.getByText(/last output \d+ s ago/)).toBeVisible();
+  await expect(panel.getByText(/last output \d+ s ago/)).toBeVisible({ timeout: 30_000 });
   await expect(panel.getByText(/line 2 of 2 · 0:\d\d of 0:20/)).toBeVisible();
   await expect(panel.getByText('failed on line 2')).toBeVisible({ timeout: 60_000 });
   await expect(panel.getByText('Exit code 124').first()).toBeVisible();

@@ -62,7 +62,6 @@ test('from a starting point to a verified environment, and on to a session', asy
 });
 
 test('why it failed comes into view, and a blocked host is allowed with its group', async ({ page, groundwork }) => {
-  test.setTimeout(120_000);
   appendFileSync(
     join(groundwork.data, 'config.toml'),
     '\n[host_groups]\nmirror = ["one.mirror.example", "two.mirror.example"]\n',

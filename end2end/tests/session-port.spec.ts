@@ -52,7 +52,6 @@ test('a page of a program in a session reads nothing of the console and does not
   browser,
   groundwork,
 }) => {
-  test.setTimeout(120_000);
   const shown = await started(groundwork, { name: 'shows a page', http_port: 8080 });
   const { api, id, session } = shown;
   await api('POST', `${session}/exec`, {

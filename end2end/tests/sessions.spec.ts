@@ -81,7 +81,6 @@ test('from a template to a session: a command in the terminal, a stop, a resume,
 });
 
 test('without scripting a session is started, stopped, resumed and deleted', async ({ browser, groundwork }) => {
-  test.setTimeout(120_000);
   const { context, page } = await another(browser, false);
   const complaints: string[] = [];
   watch(page, complaints);

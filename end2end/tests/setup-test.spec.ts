@@ -13,7 +13,7 @@ test('lines appear while the script runs, and the run is verified', async ({ pag
     test: true,
   });
   const log = page.getByRole('region', { name: panel });
-  await expect(log.getByText('first', { exact: true }).last()).toBeVisible();
+  await expect(log.getByText('first', { exact: true }).last()).toBeVisible({ timeout: 30_000 });
   await expect(page.getByText('Setup verified.')).toHaveCount(0);
   wait.end();
   await expect(page.getByText('Setup verified.').first()).toBeVisible({ timeout: 60_000 });
@@ -52,7 +52,7 @@ test('cancelling ends the run and records nothing', async ({ page, groundwork })
     test: true,
   });
   const result = page.getByRole('region', { name: panel });
-  await expect(result.getByText('waiting', { exact: true }).last()).toBeVisible();
+  await expect(result.getByText('waiting', { exact: true }).last()).toBeVisible({ timeout: 30_000 });
   await result.getByRole('button', { name: 'Cancel run' }).click();
   await expect(result.getByText('Cancelled.').first()).toBeVisible({ timeout: 30_000 });
   await page.goto(`${groundwork.url}/environments`);
@@ -90,7 +90,7 @@ test('a killed server: the run is tried again after the start, or ends with its 
     test: true,
   });
   const result = page.getByRole('region', { name: panel });
-  await expect(result.getByText('started', { exact: true }).last()).toBeVisible();
+  await expect(result.getByText('started', { exact: true }).last()).toBeVisible({ timeout: 30_000 });
   await groundwork.stop('SIGKILL');
   await groundwork.start();
   await page.goto(page.url().replace(/#.*/, ''));
