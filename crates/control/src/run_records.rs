@@ -120,6 +120,13 @@ impl Control {
         asked.sort_by_key(|host| host.allowed);
         let blocked = asked.iter().filter(|host| !host.allowed).count();
         let more = asked.split_off(asked.len().min(HOSTS_SHOWN));
+        // Whether the saved policy takes one more rule does not depend on which host it is of: it is judged whole once.
+        let mut has_room = None;
+        let mut may_allow = |host: &str| {
+            let more = env.definition.network_policy.allowing(host);
+            more.is_ok_and(|more| more.is_some())
+                && *has_room.get_or_insert_with(|| self.more_rules(&env, &[host]).is_ok())
+        };
         let hosts: Vec<RunHost> = asked
             .into_iter()
             .map(|asked| {
@@ -127,11 +134,7 @@ impl Control {
                 let allowed_now = policy.verdict(&asked.host).allowed;
                 RunHost {
                     label: label(asked.outcome).to_owned(),
-                    may_allow: may_change
-                        && denied
-                        && self
-                            .more_rules(&env, &[&asked.host])
-                            .is_ok_and(|p| p.is_some()),
+                    may_allow: may_change && denied && may_allow(&asked.host),
                     allowed_since: denied && allowed_now,
                     asked,
                 }

@@ -138,9 +138,17 @@ async fn logged(script: &str) -> (Duration, u64) {
         pipeline.lines()
     });
     let exit = async move { child.wait().await.unwrap().into_raw() };
-    let end = driver::serve(control, stdout, stderr, exit, stops, sink)
-        .await
-        .unwrap();
+    let end = driver::serve(
+        control,
+        stdout,
+        stderr,
+        exit,
+        stops,
+        Box::new(Vec::new),
+        sink,
+    )
+    .await
+    .unwrap();
     assert_eq!(end.exit_code, 0, "{end:?}");
     (read_times(&times), intake.await.unwrap())
 }

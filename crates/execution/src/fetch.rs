@@ -133,8 +133,8 @@ fn because(why: impl Into<String>) -> Miss {
 enum Answer {
     /// Elsewhere.
     Moved(Url),
-    /// Here.
-    Body(Incoming),
+    /// Here, with at most so many bytes.
+    Body(Incoming, u64),
 }
 
 impl Fetcher {
@@ -198,7 +198,7 @@ impl Fetcher {
         let mut url = Url::parse(source).map_err(|error| because(error.to_string()))?;
         for _ in 0..=REDIRECTS_MAX {
             match self.ask(&url).await? {
-                Answer::Body(body) => return self.save(body).await,
+                Answer::Body(body, most) => return self.save(body, most).await,
                 Answer::Moved(next) => url = next,
             }
         }
@@ -288,8 +288,8 @@ impl Fetcher {
         if let Some(size) = announced.filter(|size| *size > self.limits.size) {
             return Err(self.too_large(Some(size)));
         }
-        self.room(announced.unwrap_or(self.limits.size))?;
-        Ok(Answer::Body(response.into_body()))
+        let most = announced.unwrap_or(self.limits.size);
+        Ok(Answer::Body(response.into_body(), most))
     }
 
     fn too_large(&self, size: Option<u64>) -> Miss {
@@ -303,18 +303,16 @@ impl Fetcher {
         })
     }
 
-    /// Whether the disk takes so much and keeps its reserve, and what sandboxes beside were promised.
-    fn room(&self, size: u64) -> Result<(), Miss> {
+    async fn save(&self, mut body: Incoming, most: u64) -> Result<FetchedFile, Miss> {
         let space = Space {
             dir: self.dir.clone(),
             sandboxes: self.dir.with_file_name(SANDBOXES),
             reserve: self.reserve,
         };
-        Ok(space.need(size.max(1))?)
-    }
-
-    async fn save(&self, mut body: Incoming) -> Result<FetchedFile, Miss> {
-        let (place, file) = Place::take(&self.dir)?;
+        let mut watch = space.watch();
+        let of_it = space.clone();
+        let taking = tokio::task::spawn_blocking(move || Place::promised(&of_it, most));
+        let (place, file) = taking.await.map_err(io::Error::other)??;
         let mut file = tokio::fs::File::from_std(file);
         let (mut size, mut hash) = (0_u64, Sha256::new());
         loop {
@@ -332,8 +330,10 @@ impl Fetcher {
             }
             hash.update(data);
             file.write_all(data).await?;
+            watch(data.len() as u64)?;
         }
         file.flush().await?;
+        file.set_len(size).await?;
         fs::set_permissions(&place.path, fs::Permissions::from_mode(0o444))?;
         Ok(FetchedFile {
             at: place.path.clone(),
@@ -377,6 +377,15 @@ struct Place {
 }
 
 impl Place {
+    /// One with room for so many bytes: the disk keeps its reserve, and what sandboxes and files beside were promised.
+    fn promised(space: &Space, bytes: u64) -> io::Result<(Self, File)> {
+        let _one = space.lock()?;
+        space.need(bytes.max(1))?;
+        let (place, file) = Self::take(&space.dir)?;
+        file.set_len(bytes)?;
+        Ok((place, file))
+    }
+
     /// The file is open for writing; the lock is on a description of its own.
     fn take(dir: &Path) -> io::Result<(Self, File)> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -447,6 +456,37 @@ pub(crate) fn machine_roots(more: &[PathBuf]) -> RootCertStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_two_files_at_once_that_only_one_has_room_for_one_is_refused() {
+        let state = tempfile::tempdir().unwrap();
+        let space = Space {
+            dir: state.path().join("fetched"),
+            sandboxes: state.path().join(SANDBOXES),
+            reserve: 1 << 20,
+        };
+        fs::create_dir(&space.dir).unwrap();
+        // Each has room for itself, and none takes a block of it here.
+        let bytes = space.available().unwrap() / 5 * 3;
+        for round in 0..20 {
+            let barrier = std::sync::Barrier::new(2);
+            let results = std::thread::scope(|scope| {
+                [(), ()]
+                    .map(|()| {
+                        scope.spawn(|| {
+                            barrier.wait();
+                            Place::promised(&space, bytes)
+                        })
+                    })
+                    .map(|running| running.join().unwrap())
+            });
+            let refused: Vec<_> = results
+                .iter()
+                .filter_map(|result| result.as_ref().err()?.raw_os_error())
+                .collect();
+            assert_eq!(refused, [libc::ENOSPC], "round {round}");
+        }
+    }
 
     #[test]
     fn a_file_whose_process_is_gone_is_found_and_one_in_use_is_not() {

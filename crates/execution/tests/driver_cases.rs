@@ -80,7 +80,15 @@ async fn run_watched(
         events
     };
     let (end, events) = tokio::join!(
-        driver::serve(control, stdout, stderr, exit, stops, sink),
+        driver::serve(
+            control,
+            stdout,
+            stderr,
+            exit,
+            stops,
+            Box::new(Vec::new),
+            sink
+        ),
         collect
     );
     let _ = killpg(group, Signal::SIGKILL);
@@ -245,7 +253,15 @@ async fn what_a_script_left_behind_is_killed_at_the_timeout_even_while_nobody_re
         cancel: CancellationToken::new(),
         kill: Box::new(move || kill.cancel()),
     };
-    let serving = driver::serve(control, stdout, stderr, async { 0 }, stops, sink);
+    let serving = driver::serve(
+        control,
+        stdout,
+        stderr,
+        async { 0 },
+        stops,
+        Box::new(Vec::new),
+        sink,
+    );
     let reading = async {
         killed.cancelled().await;
         while source.recv().await.is_some() {}
@@ -287,7 +303,15 @@ async fn records_that_come_after_the_shells_end_are_not_waited_for() {
         cancel: CancellationToken::new(),
         kill: Box::new(|| ()),
     };
-    let serving = driver::serve(control, stdout, stderr, exit, stops, sink);
+    let serving = driver::serve(
+        control,
+        stdout,
+        stderr,
+        exit,
+        stops,
+        Box::new(Vec::new),
+        sink,
+    );
     let reading = async {
         let (mut marks, mut next) = (0, BY_THE_END + 1);
         while let Some(event) = source.recv().await {
@@ -304,4 +328,150 @@ async fn records_that_come_after_the_shells_end_are_not_waited_for() {
     let (end, marks) = tokio::join!(serving, reading);
     assert_eq!(end.unwrap().stopped, None);
     assert!((1..=BY_THE_END).contains(&marks), "{marks}");
+}
+
+/// A script that the test plays: records, then the end of the shell.
+struct Played {
+    control: driver::ControlDir,
+    mark: std::fs::File,
+    _dir: tempfile::TempDir,
+    _silent: [std::os::fd::OwnedFd; 2],
+    pipes: (std::os::fd::OwnedFd, std::os::fd::OwnedFd),
+}
+
+impl Played {
+    fn new(script: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = ScriptSpec {
+            script: script.to_owned(),
+            timeout: Duration::from_secs(60),
+        };
+        let control = driver::prepare(dir.path(), &spec).unwrap();
+        let (stdout, quiet) = nix::unistd::pipe().unwrap();
+        let (stderr, silent) = nix::unistd::pipe().unwrap();
+        let mark = std::fs::File::options()
+            .write(true)
+            .open(dir.path().join("mark"))
+            .unwrap();
+        Self {
+            control,
+            mark,
+            _dir: dir,
+            _silent: [quiet, silent],
+            pipes: (stdout, stderr),
+        }
+    }
+}
+
+fn record(kind: &str, word: &str, line: u32, command: &str) -> Vec<u8> {
+    format!("{kind}\t{word}\t9\t\t0\te\t{line}\tscript\t{command}\0").into_bytes()
+}
+
+fn no_stops<'a>() -> Stops<'a> {
+    Stops {
+        timeout: Duration::from_secs(60),
+        cancel: CancellationToken::new(),
+        kill: Box::new(|| ()),
+    }
+}
+
+/// What stands in the records' pipe at the shell's end tells where it failed, also where what comes before is read slowly.
+#[tokio::test(start_paused = true)]
+async fn the_failing_line_is_right_however_late_the_last_records_are_read() {
+    let Played {
+        control,
+        mark,
+        pipes: (stdout, stderr),
+        _dir,
+        _silent,
+    } = Played::new("step 1\nstep 2\nstep 3\nfalse\n");
+    let exit = async {
+        for line in [1, 2, 3] {
+            (&mark)
+                .write_all(&record(
+                    "M",
+                    &format!("1.{line}"),
+                    line,
+                    &format!("step {line}"),
+                ))
+                .unwrap();
+        }
+        (&mark).write_all(&record("m", "", 4, "false")).unwrap();
+        (&mark).write_all(&record("E", "1", 4, "false")).unwrap();
+        1 << 8
+    };
+    let (sink, mut source) = mpsc::channel(1);
+    let serving = driver::serve(
+        control,
+        stdout,
+        stderr,
+        exit,
+        no_stops(),
+        Box::new(Vec::new),
+        sink,
+    );
+    let reading = async {
+        while source.recv().await.is_some() {
+            tokio::time::advance(Duration::from_secs(5)).await;
+        }
+    };
+    let (end, ()) = tokio::join!(serving, reading);
+    let end = end.unwrap();
+    assert_eq!((end.failed_line, end.exit_code), (4, 1), "{end:?}");
+}
+
+/// While the shell waits at a statement, what those before it did is told: it is not the next one's.
+#[tokio::test]
+async fn what_happened_beside_a_statement_is_told_before_the_next_one() {
+    let Played {
+        control,
+        mark,
+        pipes: (stdout, stderr),
+        _dir,
+        _silent,
+    } = Played::new("step 1\nstep 2\n");
+    let exit = async {
+        for line in [1, 2] {
+            (&mark)
+                .write_all(&record(
+                    "M",
+                    &format!("1.{line}"),
+                    line,
+                    &format!("step {line}"),
+                ))
+                .unwrap();
+        }
+        0
+    };
+    let mut asked = 0;
+    let beside = || {
+        asked += 1;
+        let text = format!("beside {asked}");
+        vec![Event::System { text }]
+    };
+    let (sink, mut source) = mpsc::channel(64);
+    driver::serve(
+        control,
+        stdout,
+        stderr,
+        exit,
+        no_stops(),
+        Box::new(beside),
+        sink,
+    )
+    .await
+    .unwrap();
+    let mut told = Vec::new();
+    while let Some(event) = source.recv().await {
+        match event {
+            Event::System { text } => told.push(text),
+            Event::Marker { line, .. } => told.push(format!("line {line}")),
+            _ => {}
+        }
+    }
+    assert_eq!(
+        told[..4],
+        ["beside 1", "line 1", "beside 2", "line 2"],
+        "{told:?}"
+    );
 }

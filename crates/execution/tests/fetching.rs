@@ -9,6 +9,7 @@ use std::{
     fs,
     io::{Read, Write},
     os::unix::fs::PermissionsExt,
+    path::PathBuf,
     sync::{Arc, Mutex},
     thread,
     time::Duration,
@@ -101,8 +102,14 @@ impl World {
         });
     }
 
+    fn fetched(&self) -> PathBuf {
+        let fetched = self.dir.path().join("fetched");
+        fs::create_dir_all(&fetched).unwrap();
+        fetched
+    }
+
     fn fetcher(&self, reserve: u64) -> Fetcher {
-        let (dir, table) = (self.dir.path().to_owned(), self.lab.table.clone());
+        let (dir, table) = (self.fetched(), self.lab.table.clone());
         let roots = self.roots.clone();
         Fetcher::new(dir, reserve, Vec::new(), table, roots, self.limits).unwrap()
     }
@@ -123,11 +130,7 @@ impl World {
     fn refused(&self, source: &str) -> String {
         match self.fetch(source) {
             Err(RuntimeError::Mount(text)) => {
-                assert_eq!(
-                    fs::read_dir(self.dir.path()).unwrap().count(),
-                    0,
-                    "{source}"
-                );
+                assert_eq!(fs::read_dir(self.fetched()).unwrap().count(), 0, "{source}");
                 text
             }
             other => panic!("{source}: {other:?}"),

@@ -37,7 +37,7 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode, Fatal> {
     let first_admin = FirstAdmin::from_env()?;
     let site = site(&settings)?;
     // From now on a signal ends it in order, however far it came.
-    let signals = signals()?;
+    let mut signals = Box::pin(signals()?);
     // Each held request is a descriptor, and many systems give a process 1,024 unless it asks for what it may have.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(cause = %error, "the limit of open files stays as it is");
@@ -49,7 +49,15 @@ pub async fn run(args: ServeArgs) -> Result<ExitCode, Fatal> {
         .map_err(|e| Fatal::new(format!("The port cannot be read back ({e}); start again.")))?;
     let dir = DataDir::take(&settings.data)?;
     let worker = if settings.worker.enabled {
-        Some(Worker::check(&settings, &dir).await?)
+        // It may fetch an image, which takes long; what is half there goes with it.
+        let checked = tokio::select! {
+            checked = Worker::check(&settings, &dir) => checked?,
+            () = &mut signals => {
+                tracing::info!("stopped before it had started");
+                return Ok(ExitCode::SUCCESS);
+            }
+        };
+        Some(checked)
     } else {
         None
     };

@@ -10,14 +10,14 @@ mod secrets;
 
 use std::{
     fs,
-    io::{BufRead, Read},
+    io::{BufRead, BufReader, Read},
     net::TcpListener,
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     time::Duration,
 };
 
-use place::{Place, fatal, get};
+use place::{Place, Server, fatal, get};
 
 #[test]
 fn a_taken_port_is_named_and_nothing_is_made() {
@@ -435,4 +435,38 @@ fn runner_images_are_listed() {
         String::from_utf8(one.stdout).unwrap(),
         "groundwork/runner:small\tsha256:00\t3 MiB\n"
     );
+}
+
+#[test]
+fn a_signal_while_the_runner_image_is_fetched_ends_the_server_in_order() {
+    let place = Place::new();
+    let registry = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = registry.local_addr().unwrap();
+    let settings = place.dir.path().join("fetching.toml");
+    let site = place.dir.path().join("site");
+    let text = format!("site = {site:?}\n[runner]\nimage = \"{address}/runner:1\"\n");
+    fs::write(&settings, text).unwrap();
+    let mut child = place
+        .command(&[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--config",
+            settings.to_str().unwrap(),
+        ])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap());
+    // It asks, and is never answered.
+    let (_held, _) = registry.accept().unwrap();
+    let server = Server {
+        child,
+        address: String::new(),
+        lines,
+    };
+    let (code, log, took) = server.stop();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(took < Duration::from_secs(15), "{took:?}");
 }

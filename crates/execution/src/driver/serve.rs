@@ -64,11 +64,15 @@ pub struct Stops<'a> {
     pub kill: Box<dyn FnOnce() + Send + 'a>,
 }
 
+/// What happened beside the script since it was asked last, in order.
+pub type Beside<'a> = Box<dyn FnMut() -> Vec<Event> + Send + 'a>;
+
 /// Serves a script that has been started with [`ControlDir::command`], until its shell has ended and its output is read.
 /// Never waits for the pipes to be closed. A full `sink` makes the script wait; a closed one makes its output be thrown
 /// away.
 ///
-/// `stdout` and `stderr` are the reading ends of pipes; `exit` gives the raw status of `wait`.
+/// `stdout` and `stderr` are the reading ends of pipes; `exit` gives the raw status of `wait`; `beside` is asked before each
+/// marker, while the shell waits: what the statements before it did stands before it.
 ///
 /// # Errors
 /// When the descriptors cannot be watched.
@@ -78,6 +82,7 @@ pub async fn serve<E>(
     stderr: OwnedFd,
     exit: E,
     stops: Stops<'_>,
+    beside: Beside<'_>,
     sink: mpsc::Sender<Event>,
 ) -> io::Result<DriverEnd>
 where
@@ -91,6 +96,7 @@ where
         cutter: Cutter::default(),
         place: Place::new(control.statements),
         announced: 0,
+        beside,
         sink,
         buffer: vec![0; CHUNK],
         tracing: false,
@@ -219,7 +225,7 @@ async fn read(fd: &AsyncFd<OwnedFd>, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-struct Pump {
+struct Pump<'a> {
     mark: AsyncFd<OwnedFd>,
     ack: OwnedFd,
     out: Pipe,
@@ -228,13 +234,14 @@ struct Pump {
     place: Place,
     /// The line that the last marker event named.
     announced: u32,
+    beside: Beside<'a>,
     sink: mpsc::Sender<Event>,
     buffer: Vec<u8>,
     /// `set -x` was on at the last record.
     tracing: bool,
 }
 
-impl Pump {
+impl Pump<'_> {
     /// Passes on output and records until the shell has ended.
     async fn run_until<E: Future<Output = i32>>(&mut self, exit: E) -> io::Result<i32> {
         let mut exit = pin!(exit);
@@ -270,6 +277,8 @@ impl Pump {
     async fn drain_after_end(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + DRAIN_AFTER_END;
         self.last_records(deadline).await?;
+        // The shell's own last words are in the pipes, however long the reader lets them wait.
+        self.take_waiting().await;
         let mut out = vec![0; CHUNK];
         let mut err = vec![0; CHUNK];
         while self.out.open || self.err.open {
@@ -302,10 +311,12 @@ impl Pump {
                     left -= n.min(left);
                     for record in self.cutter.push(&records[..n]) {
                         // Rubbish in the place of records, with output between them, can be made faster than it is read.
+                        // Which statement failed is told by the last records: these are taken in any case.
                         if Instant::now() >= deadline {
-                            return Ok(());
+                            self.late(&record);
+                        } else {
+                            self.record(record).await?;
                         }
-                        self.record(record).await?;
                     }
                 }
                 Err(Errno::EINTR) => {}
@@ -348,8 +359,29 @@ impl Pump {
         Ok(())
     }
 
+    /// A record for which nobody waits any more: what it tells of the script's end, without output and markers.
+    fn late(&mut self, record: &Record) {
+        match &record.kind {
+            Kind::Started { .. } => {
+                self.place.start();
+            }
+            Kind::NotParsed { .. } => {
+                if self.place.start() {
+                    self.place.not_parsed(record.line);
+                }
+            }
+            Kind::Mark { .. } | Kind::QuietMark => {
+                self.place.mark(record, Instant::now());
+            }
+            Kind::Failed { status } => self.place.fail(record, *status),
+        }
+    }
+
     async fn mark(&mut self, record: &Record) {
         if let Some((line, text)) = self.place.mark(record, Instant::now()) {
+            for event in (self.beside)() {
+                self.send(event).await;
+            }
             self.announced = line;
             self.send(Event::Marker { line, text }).await;
         }

@@ -16,6 +16,8 @@ use tokio::io::AsyncWrite;
 
 /// Bytes that images leave free on the disk.
 const RESERVE: u64 = 1 << 30;
+/// Files that others on the disk can still make. Some file systems have no such limit and say 0 of 0.
+const FILES_RESERVE: u64 = 10_000;
 /// How often the free space is looked at, in bytes written.
 pub(super) const LOOK_EVERY: u64 = 64 << 20;
 /// Most bytes of all layers together, as they are sent.
@@ -33,7 +35,8 @@ pub(super) const HEADERS_MAX: u64 = 1 << 20;
 /// `ENOSPC` when not.
 pub(super) fn room(dir: &Path, bytes: u64) -> io::Result<()> {
     let stat = statvfs(dir)?;
-    if stat.blocks_available() * stat.fragment_size() < RESERVE.saturating_add(bytes) {
+    let few_files = stat.files() > 0 && stat.files_available() < FILES_RESERVE;
+    if few_files || stat.blocks_available() * stat.fragment_size() < RESERVE.saturating_add(bytes) {
         return Err(io::Error::from_raw_os_error(libc::ENOSPC));
     }
     Ok(())

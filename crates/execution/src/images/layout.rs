@@ -3,11 +3,16 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, BufWriter, Write},
+    io::{
+        self, BufWriter,
+        ErrorKind::{NotFound, WouldBlock},
+        Write,
+    },
     path::{Path, PathBuf},
 };
 
 use flate2::{Compression, GzBuilder};
+use nix::fcntl::{Flock, FlockArg};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -233,16 +238,48 @@ fn archive_of(layout: &Path, archive: &Path) -> io::Result<()> {
 /// A directory that goes with its owner.
 pub(super) struct Scratch {
     pub(super) path: PathBuf,
+    /// On the directory, for as long as somebody works in it.
+    _lock: Flock<File>,
 }
+
+const SCRATCH: &str = ".groundwork-image.partial.";
 
 impl Scratch {
     /// Other users may write to the parent (`/tmp`): the name is none that they can guess, nothing that has it is taken
     /// over, and nobody else gets in.
     pub(super) fn new(parent: &Path) -> io::Result<Self> {
-        // Made exclusively, with mode 0700.
-        let path = nix::unistd::mkdtemp(&parent.join(".groundwork-image.partial.XXXXXX"))?;
-        Ok(Self { path })
+        loop {
+            // Made exclusively, with mode 0700.
+            let path = nix::unistd::mkdtemp(&parent.join(format!("{SCRATCH}XXXXXX")))?;
+            let lock = File::open(&path).and_then(locked);
+            // Between the two steps somebody may have taken it for one that was left.
+            match lock {
+                Ok(lock) if path.exists() => return Ok(Self { path, _lock: lock }),
+                Ok(_) => {}
+                Err(error) if matches!(error.kind(), NotFound | WouldBlock) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
+
+    /// Removes what processes that were killed left in `parent`; answers the paths.
+    pub(super) fn clear(parent: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut cleared = Vec::new();
+        for name in super::layers::names(parent)? {
+            let path = parent.join(&name);
+            if name.starts_with(SCRATCH)
+                && let Ok(_lock) = File::open(&path).and_then(locked)
+            {
+                super::layers::remove_tree(&path)?;
+                cleared.push(path);
+            }
+        }
+        Ok(cleared)
+    }
+}
+
+fn locked(dir: File) -> io::Result<Flock<File>> {
+    Flock::lock(dir, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| error.into())
 }
 
 impl Drop for Scratch {

@@ -221,3 +221,15 @@ fn an_export_into_a_directory_of_others_takes_nothing_over_and_lets_nobody_in() 
         "untouched"
     );
 }
+
+#[test]
+fn what_a_killed_process_left_of_an_image_is_cleared_and_what_is_worked_on_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let worked_on = Scratch::new(dir.path()).unwrap();
+    let left = dir.path().join(".groundwork-image.partial.aaaaaa");
+    fs::create_dir_all(left.join("image/rootfs")).unwrap();
+    fs::create_dir(dir.path().join("an-image")).unwrap();
+    assert_eq!(Scratch::clear(dir.path()).unwrap(), [left]);
+    assert!(worked_on.path.exists() && dir.path().join("an-image").exists());
+    assert_eq!(Scratch::clear(dir.path()).unwrap(), [] as [PathBuf; 0]);
+}

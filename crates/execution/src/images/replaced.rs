@@ -11,7 +11,7 @@ use std::{
 
 use super::{
     ImageStore, RunnerImage, Variant, layers::REMOVING, layers::hex_of, layers::remove_tree,
-    read_image, write_image,
+    layout::Scratch, read_image, write_image,
 };
 
 /// A directory whose image was completed less than this ago may be about to get its name: it is not replaced.
@@ -163,6 +163,7 @@ impl ImageStore {
                     cleared.push(path);
                 }
             }
+            cleared.extend(Scratch::clear(&self.runners())?);
         }
         Ok(cleared)
     }

@@ -39,6 +39,8 @@ use crate::shim::sys::set_attribute;
 const IDS: u64 = 65_536;
 /// Most entries of all layers together.
 const ENTRIES_MAX: u64 = 5_000_000;
+/// Bytes that an entry takes besides its contents, and to which these are rounded up.
+const ENTRY: u64 = 4096;
 const CHUNK: usize = 64 * 1024;
 
 /// A directory that layers are unpacked into, lowest first.
@@ -151,6 +153,9 @@ impl Unpacker {
             if self.entries > ENTRIES_MAX {
                 return Err(io::Error::other("the image has too many files"));
             }
+            // Each takes a place of its own on the disk, however little is in it.
+            self.unlooked += ENTRY;
+            self.look()?;
             // Also of what is no file: its contents are read past.
             let size = entry.size();
             if size > FILE_MAX {
@@ -308,7 +313,7 @@ impl Unpacker {
                 file.seek(SeekFrom::Current(filled as i64))?;
             } else {
                 file.write_all(chunk)?;
-                self.unlooked += filled as u64;
+                self.unlooked += (filled as u64).next_multiple_of(ENTRY);
                 self.look()?;
             }
         }

@@ -356,6 +356,19 @@ fn holes_of_many_files_are_counted_together() {
 }
 
 #[test]
+fn entries_without_contents_count_as_what_they_take_on_the_disk() {
+    let place = Place::new();
+    let mut layer = Layer::new();
+    for number in 0..100 {
+        layer = layer.dir(&format!("d{number}"));
+        layer = layer.file(&format!("f{number}"), "x");
+    }
+    // The first entry made it look, and it has counted from there.
+    let counted = place.unpack(vec![layer]).unwrap().unlooked;
+    assert_eq!(counted, ENTRY * (199 + 100));
+}
+
+#[test]
 fn layers_lie_over_each_other_with_whiteouts_and_opaque_directories() {
     let place = Place::new();
     let base = Layer::new()

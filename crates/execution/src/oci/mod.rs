@@ -61,7 +61,7 @@ pub(crate) const CGROUP_PARENT: &str = "groundwork";
 pub(crate) const SANDBOXES: &str = "sandboxes";
 
 /// Directory of fetched files in the state directory.
-const FETCHED: &str = "fetched";
+pub(crate) const FETCHED: &str = "fetched";
 
 /// Which OCI runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

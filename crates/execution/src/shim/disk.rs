@@ -24,10 +24,7 @@ use nix::{
     unistd::{Whence, lseek64},
 };
 
-use super::{
-    space::{self, Space},
-    sys,
-};
+use super::{space::Space, sys};
 use crate::runtime::RuntimeError;
 
 /// A disk to make.
@@ -161,7 +158,7 @@ fn make_image(new: &New<'_>) -> Result<File, RuntimeError> {
         sandboxes: new.sandboxes.to_owned(),
         reserve: new.reserve,
     };
-    let _one = space::lock(new.templates).map_err(unread)?;
+    let _one = space.lock().map_err(unread)?;
     let available = space.available().map_err(unread)?;
     if available < new.bytes {
         return Err(RuntimeError::Capacity(format!(

@@ -1,6 +1,11 @@
 //! A setup script in the sandbox, from its first byte to the last process it left behind.
 
-use std::{convert::Infallible, fs, path::Path, sync::atomic::Ordering};
+use std::{
+    convert::Infallible,
+    fs,
+    path::Path,
+    sync::{PoisonError, atomic::Ordering},
+};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -98,7 +103,7 @@ impl Sandbox {
         };
         let end = tokio::select! {
             biased;
-            end = driver::serve(control, stdout, stderr, exit, stops, sink.clone()) => end,
+            end = driver::serve(control, stdout, stderr, exit, stops, Box::new(|| self.told_now()), sink.clone()) => end,
             // Beside it and never in its way: with a full sink, and with a sandbox that never stops trying hosts, the
             // script's timeout still counts.
             never = self.announce_egress(&sink) => match never {},
@@ -124,8 +129,8 @@ impl Sandbox {
             beyond_limit,
         } = self.egress_report().await;
         // What the kernel refused last may be known only now.
-        while let Ok(event) = self.egress.lock().await.try_recv() {
-            announce(event, &sink).await;
+        for event in self.told_now() {
+            let _ = sink.send(event).await;
         }
         if beyond_limit > 0 {
             let text =
@@ -168,6 +173,14 @@ impl Sandbox {
         }
     }
 
+    /// What is to be told of the attempts that are known by now: an attempt is, before its client has the answer.
+    fn told_now(&self) -> Vec<Event> {
+        let mut egress = self.egress.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = egress.len();
+        let events = std::iter::from_fn(|| egress.try_recv().ok());
+        events.take(known).flat_map(told).collect()
+    }
+
     /// Hosts that were asked for.
     async fn egress_report(&self) -> EgressReport {
         let network = self.network.clone();
@@ -205,17 +218,15 @@ impl Sandbox {
 }
 
 async fn next_egress(sandbox: &Sandbox) -> Option<EgressEvent> {
-    sandbox.egress.lock().await.recv().await
+    std::future::poll_fn(|cx| {
+        let egress = sandbox.egress.lock();
+        egress.unwrap_or_else(PoisonError::into_inner).poll_recv(cx)
+    })
+    .await
 }
 
-/// Tells an attempt; a first one that came to nothing also as a line of the log. A reader that went away is fine.
-async fn announce(event: EgressEvent, sink: &mpsc::Sender<Event>) {
-    for event in told(event) {
-        let _ = sink.send(event).await;
-    }
-}
-
-/// What the log and the worker are told of an attempt: at most [`TOLD_MAX`] events.
+/// What the log and the worker are told of an attempt, of a first one that came to nothing also as a line of the log: at
+/// most [`TOLD_MAX`] events.
 fn told(event: EgressEvent) -> impl Iterator<Item = Event> {
     let line =
         (event.outcome != EgressOutcome::Allowed && event.count == 1).then(|| Event::System {

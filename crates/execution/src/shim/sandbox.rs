@@ -68,7 +68,7 @@ pub struct Sandbox {
     /// Its network.
     pub network: Arc<Network>,
     /// Attempts to reach a host for the first time, as they happen; taken by the run.
-    pub egress: tokio::sync::Mutex<mpsc::Receiver<egress::EgressEvent>>,
+    pub egress: Mutex<mpsc::Receiver<egress::EgressEvent>>,
     /// Commands of a session.
     pub commands: Commands,
     root: Root,

@@ -1,6 +1,6 @@
-//! Room on the machine's disk: what is free, less what has been promised to sandboxes and not been taken yet, less what
-//! stays in reserve. Each sandbox has a process of its own, so promises are read from the disk: an image that is being
-//! made has its whole size at once, and its blocks one after the other.
+//! Room on the machine's disk: what is free, less what has been promised to sandboxes and to files that are fetched for
+//! them and not been taken yet, less what stays in reserve. Each sandbox has a process of its own, so promises are read
+//! from the disk: what is being made has its whole size at once, and its blocks one after the other.
 
 use std::{
     fs::{self, File},
@@ -15,6 +15,7 @@ use nix::{
 };
 
 use super::kept::DISK;
+use crate::oci::FETCHED;
 
 /// How often the room is looked at while something is written, in bytes.
 const LOOK_EVERY: u64 = 32 << 20;
@@ -26,7 +27,7 @@ const BLOCK: u64 = 512;
 pub struct Space {
     /// A directory of the file system in question.
     pub dir: PathBuf,
-    /// Directories of sandboxes with their disks' images.
+    /// Directories of sandboxes with their disks' images; beside it lie the fetched files.
     pub sandboxes: PathBuf,
     /// Bytes that stay free.
     pub reserve: u64,
@@ -44,17 +45,22 @@ impl Space {
         Ok(free.saturating_sub(taken))
     }
 
-    /// What the sandboxes' disks on the same file system have yet to take.
+    /// What the sandboxes' disks and files on the same file system have yet to take.
     fn promised(&self) -> io::Result<u64> {
         let device = fs::metadata(&self.dir)?.dev();
         let mut sum = 0_u64;
-        for entry in fs::read_dir(&self.sandboxes).into_iter().flatten() {
-            let image = entry.and_then(|entry| fs::metadata(entry.path().join(DISK)));
+        let paths = |dir: &Path| {
+            let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path())
+        };
+        let disks = paths(&self.sandboxes).map(|sandbox| sandbox.join(DISK));
+        let files = paths(&self.sandboxes.with_file_name(FETCHED));
+        for path in disks.chain(files) {
             // Sandboxes come and go meanwhile.
-            if let Ok(image) = image
-                && image.dev() == device
+            if let Ok(made) = fs::metadata(path)
+                && made.dev() == device
             {
-                let missing = image.len().saturating_sub(image.blocks() * BLOCK);
+                let missing = made.len().saturating_sub(made.blocks() * BLOCK);
                 sum = sum.saturating_add(missing);
             }
         }
@@ -72,6 +78,15 @@ impl Space {
         Ok(())
     }
 
+    /// Held while room is looked at and promised, by one process of the machine at a time.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn lock(&self) -> io::Result<Flock<File>> {
+        let file = File::create(self.sandboxes.with_file_name("promises.lock"))?;
+        Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
+    }
+
     /// Watches the room while something is written.
     pub fn watch(&self) -> impl FnMut(u64) -> io::Result<()> + '_ {
         let mut unlooked = 0_u64;
@@ -85,16 +100,6 @@ impl Space {
             self.need(1)
         }
     }
-}
-
-/// Held while room is looked at and promised, by one process of the machine at a time.
-///
-/// # Errors
-/// Those of the file system.
-pub fn lock(dir: &Path) -> io::Result<Flock<File>> {
-    fs::create_dir_all(dir)?;
-    let file = File::create(dir.join("promises.lock"))?;
-    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error.into())
 }
 
 #[cfg(test)]
@@ -121,6 +126,16 @@ mod tests {
             after.abs_diff(before - promised) < before / 4,
             "{before} {promised} {after}"
         );
+        let fetched = dir.path().join(FETCHED);
+        fs::create_dir(&fetched).unwrap();
+        let file = File::create(fetched.join("1.0")).unwrap();
+        file.set_len(before / 8).unwrap();
+        let with_file = space.available().unwrap();
+        assert!(
+            with_file.abs_diff(after - before / 8) < before / 16,
+            "{before} {after} {with_file}"
+        );
+        fs::remove_dir_all(fetched).unwrap();
         assert!(space.need(before / 4).is_ok());
         let short = space.need(before / 8 * 7).unwrap_err();
         assert_eq!(short.raw_os_error(), Some(libc::ENOSPC));

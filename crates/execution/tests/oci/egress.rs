@@ -203,6 +203,29 @@ async fn an_unrestricted_sandbox_still_reaches_no_private_address_and_not_this_m
     assert!(listener.accept().is_err(), "this machine was reached");
 }
 
+/// A hint names a host that was refused while the failing command ran, so an attempt must not count for the next one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_stands_before_the_marker_of_the_statement_after_it() {
+    const LINES: u32 = 60;
+    let script: String = (1..=LINES)
+        .map(|line| format!("getent hosts h{line}.example || true\n"))
+        .collect();
+    let ran = run_with(NetworkPolicy::no_access(), &script).await;
+    ran.passed();
+    let (mut at, mut seen) = (0, 0);
+    for event in &ran.events {
+        match event {
+            Event::Marker { line, .. } => at = *line,
+            Event::Egress(event) => {
+                assert_eq!(event.host, format!("h{at}.example"));
+                seen += u32::from(event.count == 1);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(seen, LINES);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_client_gives_up_on_a_blocked_host_within_seconds() {
     let script = "python3 -m venv --without-pip /tmp/venv

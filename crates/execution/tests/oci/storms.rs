@@ -190,12 +190,13 @@ async fn a_run_ends_with_its_shell_whatever_is_left_behind_writes_to_its_pipes()
     ];
     for left in left_behind {
         let id = bench.start(&spec()).await;
-        let script = format!("{flood}\nfor i in 1 2 3 4; do {left} & done; sleep 2; exit 0\n");
+        bench.sh(id, &flood).await.passed();
+        let script = format!("for i in 1 2 3 4; do {left} & done; sleep 2; false\n");
         let begun = Instant::now();
         let end = drained(&bench, id, &script, 30).await;
         assert_eq!(
-            (end.exit_code, end.timed_out),
-            (0, false),
+            (end.exit_code, end.timed_out, end.failed_line),
+            (1, false, 1),
             "{left}: {end:?}"
         );
         // Two seconds by the rule, and what starting and killing take on a busy machine.
