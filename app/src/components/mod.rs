@@ -8,6 +8,7 @@ pub mod field;
 pub mod hosts;
 pub mod icons;
 pub mod menu;
+pub mod prepared;
 pub mod rows;
 pub mod secrets;
 pub mod states;
@@ -23,6 +24,7 @@ pub use field::{
 pub use hosts::Hosts;
 pub use icons::{Draw, Icon};
 pub use menu::Menu;
+pub use prepared::Prepared;
 pub use rows::{AddRow, LineText, LinesField, RowButton, Rows};
 pub use secrets::Secrets;
 pub use states::{Failure, Gate, Loading, PageHead};

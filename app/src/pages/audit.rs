@@ -238,12 +238,14 @@ fn audit_row(item: AuditItem) -> impl IntoView {
     let by = |name: &str, value: &str| format!("{PATH}?{name}={}", links::encode(value));
     let about = (!item.subject.is_empty()).then(|| {
         view! {
+            <span class="inline-flex flex-wrap items-center gap-x-3">
             <CopyId short=shown(&short) whole=item.subject.clone() />
             <span class="flex gap-2 text-xs whitespace-nowrap">
                 {environment.map(|path| view! { <a class="link inline-flex items-center min-h-6" href=path>"Open"</a> })}
                 <a class="link inline-flex items-center min-h-6" href=by("subject", &item.subject)>
                     "All about it"
                 </a>
+            </span>
             </span>
         }
     });
@@ -253,9 +255,9 @@ fn audit_row(item: AuditItem) -> impl IntoView {
                 <time class="inline-block min-w-44" datetime=item.at.to_string()>{move || when.get()}</time>
             </td>
             <td data-label="Who, from where" class="wrap-anywhere">
-                <span class="min-w-0">
+                <span class="inline-flex flex-wrap items-baseline gap-x-2 min-w-0">
                     <a class="hover:underline" href=by("actor", &item.actor)>{shown(&item.actor)}</a>
-                    {item.source.map(|source| view! { <span class="block text-xs text-ink-3">{shown(&source)}</span> })}
+                    {item.source.map(|source| view! { <span class="text-xs text-ink-3">{shown(&source)}</span> })}
                 </span>
             </td>
             <td data-label="What" class="mono">

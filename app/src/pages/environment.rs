@@ -190,6 +190,9 @@ fn Edit(page: EditPage) -> impl IntoView {
                     {move || view! { <SetupBadgeView badge=facts.with(|facts| facts.badge) /> }}
                     <span>{move || facts.with(|facts| facts.resources.clone())}</span>
                     <CopyId short=short_id whole=id.to_string() />
+                    <a class="link to-setup" href="#setup-test">
+                        "Setup test"
+                    </a>
                     <a class="link" href=links::history(id)>
                         "History"
                     </a>
@@ -253,7 +256,7 @@ fn Edit(page: EditPage) -> impl IntoView {
                                         </span>
                                         <a class="button button-ghost" href=links::delete_environment(id)>
                                             <Draw icon=Icon::Trash2 />
-                                            "Delete"
+                                            <span class="save-bar-word">"Delete"</span>
                                         </a>
                                         <Submit
                                             label="Save environment"

@@ -11,7 +11,7 @@ use crate::{
     api::{AppError, environments::check_environment, history::PutBack},
     components::{Alert, Difference, Errors, Icon, Submit, Tone, focus_first_error},
     draft::Draft,
-    format,
+    format, links,
     live::now::Ago,
     pages::inputs::Inputs,
     text::shown,
@@ -278,10 +278,14 @@ pub fn Facts(facts: RwSignal<EnvironmentFacts>) -> impl IntoView {
                                 .map(|image| {
                                     let size = format::bytes(u64::try_from(image.size_bytes).unwrap_or(0));
                                     let gone = if image.usable { "" } else { ", no longer there" };
+                                    let run = links::run(environment.environment_id, image.setup_run_id);
                                     view! {
                                         <dt>"Prepared image"</dt>
                                         <dd>
-                                            {format!("generation {}, {size}, saved ", image.generation)} <Ago at=image.captured_at />
+                                            {format!("generation {}, adds {size}, saved ", image.generation)} <Ago at=image.captured_at /> " by "
+                                            <a class="link" href=run>
+                                                "this run"
+                                            </a>
                                             {gone}
                                         </dd>
                                     }
@@ -292,7 +296,7 @@ pub fn Facts(facts: RwSignal<EnvironmentFacts>) -> impl IntoView {
                                     <dd>{if facts.usable { "can start" } else { "cannot start yet" }}</dd>
                                     <dt>"Runtime"</dt>
                                     <dd>{runtime}</dd>
-                                    <dt>"Image"</dt>
+                                    <dt>"Runner image"</dt>
                                     <dd class="mono">{environment.image.clone()}</dd>
                                     {prepared}
                                     {environment

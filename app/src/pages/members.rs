@@ -250,7 +250,7 @@ fn member_row(
                     </span>
                 </ActionForm>
             </td>
-            <td data-label="Since" class="text-ink-2">
+            <td data-label="Since" class="text-ink-2 whitespace-nowrap">
                 <Ago at=member.created_at />
             </td>
             <td class="actions">
@@ -290,10 +290,10 @@ fn invitation_row(
     let exact = local_text(item.expires_at);
     view! {
         <tr>
-            <td class="cell-title font-medium break-words">{shown(&item.email)}</td>
+            <td class="cell-title font-medium wrap-anywhere">{shown(&item.email)}</td>
             <td data-label="Role">{item.role.to_string()}</td>
-            <td data-label="Invited by">{item.invited_by}</td>
-            <td data-label="Ends" class="text-ink-2">
+            <td data-label="Invited by" class="wrap-anywhere">{item.invited_by}</td>
+            <td data-label="Ends" class="text-ink-2 whitespace-nowrap">
                 <span title=exact>
                     {if item.expired {
                         "over".to_owned()

@@ -70,7 +70,7 @@ fn verified_text(run: &RunView) -> String {
     let took = format::duration(run.elapsed_ms);
     match &run.image {
         Some(image) => format!(
-            "It took {took}. Sessions start from image {}, {}.",
+            "It took {took}. Sessions start from image {}: the script added {}.",
             image.generation,
             format::bytes(u64::try_from(image.size_bytes).unwrap_or(0))
         ),
@@ -348,10 +348,6 @@ fn facts(run: &RunView, previous: Option<i64>) -> Vec<(&'static str, String)> {
             "Disk used",
             format!("{} of {}", format::bytes(used), format::bytes(size)),
         ));
-    }
-    if let Some(image) = &run.image {
-        let size = format::bytes(u64::try_from(image.size_bytes).unwrap_or(0));
-        facts.push(("Image", format!("generation {}, {size}", image.generation)));
     }
     if let Some(code) = run.exit_code {
         facts.push(("Exit code", code.to_string()));

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     api::setup_runs::CancelRun,
-    components::{Draw, Hosts, Icon, Refused, Submit, Timings},
+    components::{Draw, Hosts, Icon, Prepared, Refused, Submit, Timings},
     format, links,
     live::{
         log_view::Log,
@@ -71,6 +71,8 @@ pub fn Run(
     let key = StoredValue::new(key);
     // Made once: its forms keep what they were told while the run goes on being told of.
     let ended = Memo::new(move |_| view.with(|run| run.finished));
+    let image =
+        Memo::new(move |_| view.with(|run| run.finished.then(|| run.image.clone()).flatten()));
     let outcome: NodeRef<html::Div> = NodeRef::new();
     Effect::new(move |before: Option<bool>| {
         let now = ended.get();
@@ -114,6 +116,7 @@ pub fn Run(
                 </div>
                 <aside class="run-side" aria-label="What the run used">
                     <RunFacts view previous />
+                    {move || image.get().map(|image| view! { <Prepared image /> })}
                     <Hosts environment_id setup_run_id finished=ended allowed />
                     <Timings environment_id setup_run_id finished=ended />
                 </aside>

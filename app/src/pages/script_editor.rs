@@ -70,10 +70,36 @@ pub fn ScriptEditor(
             })
             .collect_view()
     };
+    let scrolled = RwSignal::new(0);
     let scroll = move |_| {
         if let (Some(area), Some(gutter)) = (node.get_untracked(), gutter.get_untracked()) {
             gutter.set_scroll_top(area.scroll_top());
+            scrolled.set(area.scroll_top());
         }
+    };
+    // The line whose advice stands under it, and the one that the caret is in.
+    let noted = RwSignal::new(None::<u32>);
+    let caret = RwSignal::new(None::<u32>);
+    let follow_caret = move || {
+        caret.set(node.get_untracked().and_then(|area| caret_line(&area)));
+    };
+    let note = move || {
+        let line = noted.get()?;
+        let advice: Vec<String> = warnings.with(|found| {
+            let of_line = found.iter().filter(|warning| warning.line == line);
+            of_line.map(|warning| warning.message.to_string()).collect()
+        });
+        let top = i32::try_from(line)
+            .unwrap_or(i32::MAX)
+            .saturating_mul(LINE_PX)
+            + PADDING_PX;
+        (!advice.is_empty()).then(|| {
+            view! {
+                <div class="editor-note" aria-hidden="true" style:top=move || format!("{}px", top - scrolled.get())>
+                    {advice.into_iter().map(|advice| view! { <p>{advice}</p> }).collect_view()}
+                </div>
+            }
+        })
     };
     view! {
         <div class="field">
@@ -85,7 +111,19 @@ pub fn ScriptEditor(
                 {(!readonly).then_some(" Press Escape, then Tab, to leave the editor.")}
             </p>
             <div class="editor" data-invalid=move || error.with(Option::is_some).to_string()>
-                <div class="editor-gutter" node_ref=gutter aria-hidden="true">
+                <div
+                    class="editor-gutter"
+                    node_ref=gutter
+                    aria-hidden="true"
+                    on:mouseover=move |event| noted.set(number_under(&event))
+                    on:mouseleave=move |_| noted.set(None)
+                    on:click=move |event| {
+                        if let Some(line) = number_under(&event) {
+                            go_to(line);
+                            follow_caret();
+                        }
+                    }
+                >
                     {numbers}
                 </div>
                 <textarea
@@ -103,6 +141,10 @@ pub fn ScriptEditor(
                     placeholder="uv venv --seed /workspace/.venv"
                     on:input:target=move |event| script.set(event.target().value())
                     on:scroll=scroll
+                    on:keyup=move |_| follow_caret()
+                    on:click=move |_| follow_caret()
+                    on:focus=move |_| follow_caret()
+                    on:blur=move |_| caret.set(None)
                     on:keydown=move |event| {
                         if !readonly {
                             keep_tab(&event, node, script);
@@ -111,6 +153,7 @@ pub fn ScriptEditor(
                 >
                     {raw(&first_newline_kept(&script.get_untracked()))}
                 </textarea>
+                {note}
             </div>
             <div class="editor-foot">
                 // As the log counts them: the empty line behind the last line end is none.
@@ -130,13 +173,15 @@ pub fn ScriptEditor(
                         .map(|warning| {
                             let line = warning.line;
                             view! {
-                                <li class="flex items-baseline gap-2">
+                                <li class="flex items-baseline gap-2" class:warning-here=move || caret.get() == Some(line)>
                                     <button
                                         type="button"
                                         class="mono text-warn hover:underline shrink-0"
                                         on:click=move |_| {
                                             go_to(line);
                                         }
+                                        on:focus=move |_| noted.set(Some(line))
+                                        on:blur=move |_| noted.set(None)
                                     >
                                         {format!("Line {line}")}
                                     </button>
@@ -218,6 +263,28 @@ fn MoveButton(
     .into_any()
 }
 
+/// Height of a line, and what stands above the first one, as `.editor` draws them.
+const LINE_PX: i32 = 20;
+const PADDING_PX: i32 = 10;
+
+/// The number in the gutter that the pointer is on.
+fn number_under(event: &ev::MouseEvent) -> Option<u32> {
+    let number = event.target()?.dyn_into::<web_sys::Node>().ok()?;
+    number.text_content()?.trim().parse().ok()
+}
+
+/// The line that the caret is in.
+fn caret_line(area: &web_sys::HtmlTextAreaElement) -> Option<u32> {
+    let at = usize::try_from(area.selection_start().ok()??).ok()?;
+    // Positions of browsers count UTF-16.
+    let text = area.value();
+    let ends = text
+        .encode_utf16()
+        .take(at)
+        .filter(|unit| *unit == u16::from(b'\n'));
+    u32::try_from(ends.count() + 1).ok()
+}
+
 /// HTML swallows a line end right behind `<textarea>`.
 fn first_newline_kept(script: &str) -> String {
     if script.starts_with('\n') {
@@ -280,7 +347,7 @@ pub fn go_to(line: u32) -> bool {
     let position = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let _ = area.focus();
     let _ = area.set_selection_range(position(before), position(before + length));
-    area.set_scroll_top(i32::try_from(line.saturating_sub(4)).unwrap_or(0) * 20);
+    area.set_scroll_top(i32::try_from(line.saturating_sub(4)).unwrap_or(0) * LINE_PX);
     true
 }
 

@@ -3,25 +3,11 @@
 use leptos::prelude::*;
 use wire::sessions::{Session, Usage};
 
+use crate::format::bytes;
+
 /// Width and height of the drawing, in its own units.
 const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 48.0;
-
-/// `1.5 GiB`, `20 MiB`.
-pub fn bytes(count: u64) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
-    let count = count as f64;
-    let (value, unit) = if count >= 1_073_741_824.0 {
-        (count / 1_073_741_824.0, "GiB")
-    } else {
-        (count / 1_048_576.0, "MiB")
-    };
-    if value >= 10.0 || unit == "MiB" {
-        format!("{value:.0} {unit}")
-    } else {
-        format!("{value:.1} {unit}")
-    }
-}
 
 /// The points of a line through these values, `most` at the top; and the same closed to an area.
 fn path(values: &[f64], most: f64) -> (String, String) {
@@ -145,18 +131,6 @@ pub fn Charts(session: Session, samples: Vec<Usage>) -> impl IntoView {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_read_as_people_write_them() {
-        for (count, text) in [
-            (0, "0 MiB"),
-            (20 * 1_048_576, "20 MiB"),
-            (1_610_612_736, "1.5 GiB"),
-            (10 * 1_073_741_824, "10 GiB"),
-        ] {
-            assert_eq!(bytes(count), text);
-        }
-    }
 
     #[test]
     fn a_line_goes_from_edge_to_edge_and_stays_inside() {

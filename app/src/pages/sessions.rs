@@ -125,7 +125,7 @@ fn Loaded(all: AllSessions) -> impl IntoView {
                 }
             >
                 <div class="table-wrap">
-                    <table class="table table-stack">
+                    <table class="table table-stack table-fixed table-sessions">
                         <thead>
                             <tr>
                                 <th scope="col">"Environment"</th>
@@ -172,13 +172,13 @@ fn Row(session: Session, by: String) -> impl IntoView {
                 <CopyId short=short(id) whole=id.to_string() />
             </td>
             <td data-label="State">
-                <span class="inline-flex flex-wrap items-center gap-2">
+                <span class="inline-flex flex-wrap items-center gap-x-2 gap-y-1">
                     <SessionBadge status=session.status pending=session.pending />
                     {(session.status != Status::Running)
                         .then(|| view! { <span class="text-xs text-ink-3">{shown(&session.message)}</span> })}
                 </span>
             </td>
-            <td data-label="Started by" class="text-ink-2 break-all">
+            <td data-label="Started by" class="text-ink-2 wrap-anywhere">
                 {shown(&by)}
             </td>
             <td data-label="Created" class="text-ink-2 whitespace-nowrap">

@@ -6,6 +6,7 @@ use domain::{
     ids::{EnvironmentId, SetupRunId, UserId},
     run_records::EgressOutcome,
     timestamp::Timestamp,
+    verification::SetupImage,
 };
 use leptos::prelude::*;
 use wire::{
@@ -18,7 +19,8 @@ use super::{NOW, Part, Specimen, State};
 use crate::{
     api::secrets::SecretsView,
     components::{
-        Changes, Difference, hosts::List as HostList, secrets::List as SecretList, timings::Chart,
+        Changes, Difference, Prepared, hosts::List as HostList, secrets::List as SecretList,
+        timings::Chart,
     },
 };
 
@@ -112,6 +114,22 @@ pub fn Records() -> impl IntoView {
         secrets: names.iter().map(|name| secret(name)).collect(),
         may_change,
     };
+    let image = |usable: bool| SetupImage {
+        image_id: "img_sample".to_owned(),
+        compute_id: "cmp_sample".to_owned(),
+        setup_run_id: run,
+        image: "groundwork/setup@sha256:6d1f0c7a9b24e8530d".to_owned(),
+        base_image_digest: "sha256:e7a2d8bd3b4bd40466f6".to_owned(),
+        fingerprint: domain::fingerprint::Fingerprint("sha256:0123".to_owned()),
+        runner_image: "groundwork/runner:full".to_owned(),
+        generation: 3,
+        size_bytes: 412 * 1_024 * 1_024,
+        captured_at: Timestamp::from_micros(NOW).plus_seconds(-300),
+        usable,
+        warmup: None,
+        warmup_message: None,
+    };
+    let (prepared, lost) = (image(true), image(false));
     let text = RwSignal::new(String::new());
     let (set, paste, delete) = (
         ServerAction::new(),
@@ -141,6 +159,14 @@ pub fn Records() -> impl IntoView {
                 </State>
                 <State name="the first run" class="w-full">
                     <Chart environment_id=nowhere timings=timings(None) />
+                </State>
+            </Specimen>
+            <Specimen title="Prepared">
+                <State name="usable" class="w-full">
+                    <Prepared image=prepared />
+                </State>
+                <State name="no longer there" class="w-full">
+                    <Prepared image=lost />
                 </State>
             </Specimen>
             <Specimen title="Secrets, List">

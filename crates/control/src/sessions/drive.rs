@@ -62,10 +62,16 @@ fn plan(row: &SessionRow, secrets: SecretVars) -> SessionPlan {
 fn sentence(error: &HostError) -> String {
     match error {
         HostError::Capacity(text) => {
-            format!("The machine has no room for it: {text} Stop another session, or try again later.")
+            format!(
+                "The machine has no room for it: {}. Stop another session, or try again later.",
+                text.trim_end_matches('.')
+            )
         }
         HostError::NoImage(text) => {
-            format!("An image that it starts from is not on the machine: {text} Test the environment's setup again.")
+            format!(
+                "An image that it starts from is not on the machine: {}. Test the environment's setup again.",
+                text.trim_end_matches('.')
+            )
         }
         HostError::Unsupported(text) => text.clone(),
         HostError::Gone(_) | HostError::Refused(_) | HostError::Other(_) => {
