@@ -9,6 +9,7 @@ import { Groundwork } from '../groundwork';
 function told(snapshot: string): string {
   let text = snapshot
     .replaceAll(hostname(), 'HOST')
+    .replace(/\bsha256:[0-9a-f]+/g, 'sha256:ID')
     .replace(/\b([a-z]+_)?([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})\b/g, 'ID');
   // Times and the short forms of ids are said once more in the names of rows and buttons.
   for (const [, kind, word] of text.matchAll(/- (time|code): "?([^"\n]+)"?$/gm)) {

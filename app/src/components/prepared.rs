@@ -6,8 +6,8 @@ use leptos::prelude::*;
 use super::CopyId;
 use crate::{format, live::now::Ago};
 
-/// Characters of a digest that tell it from others.
-const DIGEST_SHOWN: usize = 12;
+/// Characters of a digest that tell it from others: as many as of ids.
+const DIGEST_SHOWN: usize = 8;
 
 /// What stands on what, how much the script added, and when it was saved.
 #[component]
@@ -73,7 +73,7 @@ pub fn Prepared(
     .into_any()
 }
 
-/// `sha256:0123…` as `0123456789ab`.
+/// `sha256:0123…` as `01234567`.
 fn short(digest: &str) -> String {
     let hex = digest.rsplit_once(':').map_or(digest, |(_, hex)| hex);
     hex.chars().take(DIGEST_SHOWN).collect()
@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn a_digest_is_shown_by_its_beginning() {
         for (digest, text) in [
-            ("sha256:0123456789abcdef", "0123456789ab"),
-            ("0123456789abcdef", "0123456789ab"),
+            ("sha256:0123456789abcdef", "01234567"),
+            ("0123456789abcdef", "01234567"),
             ("sha256:01", "01"),
             ("", ""),
         ] {

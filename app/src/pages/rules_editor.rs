@@ -381,23 +381,26 @@ fn Tester(rules: RwSignal<String>) -> impl IntoView {
         ))
     };
     view! {
-        <div class="flex flex-col gap-1 max-w-md">
-            <input
-                class="input input-code"
-                type="text"
-                aria-label="Test a host against the rules"
-                placeholder="Would this host be allowed?"
-                spellcheck="false"
-                autocapitalize="off"
-                autocomplete="off"
-                on:input:target=move |event| host.set(event.target().value())
-                on:keydown=|event| {
-                    // Enter here must not save the form.
-                    if event.key() == "Enter" {
-                        event.prevent_default();
+        <div class="flex flex-col gap-1 max-w-md mt-1">
+            <div class="input-wrap">
+                <Draw icon=Icon::Globe />
+                <input
+                    class="input input-code"
+                    type="text"
+                    aria-label="Test a host against the rules"
+                    placeholder="Would this host be allowed?"
+                    spellcheck="false"
+                    autocapitalize="off"
+                    autocomplete="off"
+                    on:input:target=move |event| host.set(event.target().value())
+                    on:keydown=|event| {
+                        // Enter here must not save the form.
+                        if event.key() == "Enter" {
+                            event.prevent_default();
+                        }
                     }
-                }
-            />
+                />
+            </div>
             <p class="text-xs" aria-live="polite">
                 {move || {
                     verdict()

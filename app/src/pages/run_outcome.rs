@@ -69,11 +69,17 @@ pub fn Outcome(
 fn verified_text(run: &RunView) -> String {
     let took = format::duration(run.elapsed_ms);
     match &run.image {
-        Some(image) => format!(
-            "It took {took}. Sessions start from image {}: the script added {}.",
-            image.generation,
-            format::bytes(u64::try_from(image.size_bytes).unwrap_or(0))
-        ),
+        Some(image) => {
+            let added = u64::try_from(image.size_bytes).unwrap_or(0);
+            let held = match added {
+                0 => String::new(),
+                _ => format!(", which adds {} to the runner image", format::bytes(added)),
+            };
+            format!(
+                "It took {took}. Sessions start from image {}{held}.",
+                image.generation
+            )
+        }
         None => format!("It took {took}."),
     }
 }

@@ -204,7 +204,7 @@ pub fn ScriptEditor(
                 {move || moved.get()}
             </p>
         </div>
-        <div class="max-w-60">
+        <div class="[&_input]:max-w-60">
             <TextField
                 id="setup_timeout"
                 name="draft[setup_timeout]"
