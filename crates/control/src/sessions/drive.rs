@@ -285,3 +285,28 @@ impl Control {
         Err(Error::unavailable("the session kept changing"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hosts_refusal_is_told_in_whole_sentences() {
+        for (error, text) in [
+            (
+                HostError::Capacity("the disk is full".to_owned()),
+                "The machine has no room for it: the disk is full. Stop another session, or try again later.",
+            ),
+            (
+                HostError::Capacity("the disk is full.".to_owned()),
+                "The machine has no room for it: the disk is full. Stop another session, or try again later.",
+            ),
+            (
+                HostError::NoImage("its layer was removed".to_owned()),
+                "An image that it starts from is not on the machine: its layer was removed. Test the environment's setup again.",
+            ),
+        ] {
+            assert_eq!(sentence(&error), text);
+        }
+    }
+}
