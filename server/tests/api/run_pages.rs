@@ -93,7 +93,7 @@ async fn allow_and_test_again_is_one_run_however_often_its_form_is_sent() {
     let worker = app.worker("w").await;
     let outcome = RunOutcome {
         hint_code: Some(HintCode::EgressBlocked),
-        hint_host: Some("pypi.org".to_owned()),
+        hint_host: Some("packages.example".to_owned()),
         ..TestWorker::failed()
     };
     let held = worker.claim().await.held;
