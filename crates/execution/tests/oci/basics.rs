@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use execution::runtime::{Runtime, RuntimeError};
 
-use crate::support::{Bench, spec};
+use crate::support::{Bench, HANGS, spec};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_runs_and_its_output_arrives() {
@@ -67,7 +67,7 @@ echo to-stderr >/dev/stderr
 echo via-stdout >/dev/stdout
 sudo -n sh -c 'echo root-via-stdout >/dev/stdout'
 "#;
-    let ran = bench.script(id, script, 60).await.unwrap();
+    let ran = bench.script(id, script, HANGS).await.unwrap();
     let expected = "1000\n1000\nsandbox\n/workspace\n/home/sandbox\nsandbox\nC.UTF-8 Europe/Berlin\n\
 two words \"quoted\" $x\nand a line\n0\ntwo words \"quoted\" $x\nand a line\n/root\n\
 two words \"quoted\" $x\nand a line\nclean: \n0\nrefused\ninit\n127.0.1.1 sandbox\nvenv first\nno sysfs\n\
@@ -101,7 +101,7 @@ async fn secrets_of_the_environment_lie_in_no_file_of_the_host() {
     spec.env_vars
         .insert("SECRET".into(), "s3cr3t-in-a-file".into());
     let id = bench.start(&spec).await;
-    let ran = bench.script(id, "echo ${#SECRET}\n", 60).await.unwrap();
+    let ran = bench.script(id, "echo ${#SECRET}\n", HANGS).await.unwrap();
     assert_eq!(ran.passed(), "16\n");
     let found = std::process::Command::new("grep")
         .args([
@@ -171,11 +171,11 @@ async fn prepare_stop_and_destroy_may_be_repeated() {
     bench.start(&spec).await;
     bench.runtime.stop(spec.id).await.unwrap();
     bench.runtime.stop(spec.id).await.unwrap();
-    let ran = bench.script(spec.id, "echo never\n", 60).await.unwrap();
+    let ran = bench.script(spec.id, "echo never\n", HANGS).await.unwrap();
     assert!(ran.end.cancelled && ran.events.is_empty(), "{ran:?}");
     bench.runtime.destroy(spec.id).await.unwrap();
     bench.runtime.destroy(spec.id).await.unwrap();
-    let gone = bench.script(spec.id, "echo never\n", 60).await;
+    let gone = bench.script(spec.id, "echo never\n", HANGS).await;
     assert!(matches!(gone, Err(RuntimeError::Lost(_))), "{gone:?}");
     bench.assert_clean().await;
 }

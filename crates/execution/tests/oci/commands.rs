@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use domain::process::Input;
 use execution::runtime::{Runtime, RuntimeError};
 
-use crate::support::{Bench, PATIENCE, argv, eventually, sh, spec};
+use crate::support::{Bench, HANGS, PATIENCE, argv, eventually, sh, spec};
 
 /// A bench with a session's sandbox.
 async fn session() -> (Bench, domain::ids::SandboxId) {
@@ -38,7 +38,7 @@ async fn a_command_runs_as_the_scripts_do() {
     same.env_vars.insert("OWN".into(), "from env".into());
     let second = bench.start(&same).await;
     let script = bench
-        .script(second, &format!("bash -c {}\n", quote(look)), 60)
+        .script(second, &format!("bash -c {}\n", quote(look)), HANGS)
         .await
         .unwrap()
         .passed();

@@ -8,7 +8,7 @@ use execution::{
     runtime::{EgressOutcome, Event, Runtime},
 };
 
-use crate::support::{Bench, Ran, spec};
+use crate::support::{Bench, HANGS, Ran, spec};
 
 /// This machine may stand behind a proxy with a certificate authority of its own.
 fn with_the_machines_certificates(config: &mut OciConfig) {
@@ -31,7 +31,7 @@ async fn run_with(policy: NetworkPolicy, script: &str) -> Ran {
     let mut spec = spec();
     spec.network_policy = policy;
     let id = bench.start(&spec).await;
-    let ran = bench.script(id, script, 120).await.unwrap();
+    let ran = bench.script(id, script, HANGS).await.unwrap();
     bench.runtime.destroy(id).await.unwrap();
     bench.assert_clean().await;
     ran
@@ -262,7 +262,7 @@ async fn apt_installs_over_plain_http_whose_every_host_is_judged() {
     spec.network_policy = HostGroups::built_in().policy(&["debian"]);
     let id = bench.start(&spec).await;
     let script = "sudo apt-get update\nsudo apt-get install -y --no-install-recommends hello file\nhello\nfile /bin/sh\n";
-    let ran = bench.script(id, script, 240).await.unwrap();
+    let ran = bench.script(id, script, HANGS).await.unwrap();
     bench.runtime.destroy(id).await.unwrap();
     assert!(ran.passed().contains("Hello, world!"), "{}", ran.stdout());
     assert_eq!(notes(&ran), Vec::<String>::new());

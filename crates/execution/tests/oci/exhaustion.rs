@@ -8,7 +8,7 @@ use execution::{
     runtime::Runtime,
 };
 
-use crate::support::{Bench, PATIENCE, argv, spec};
+use crate::support::{Bench, HANGS, PATIENCE, argv, spec};
 
 /// Takes pseudo-terminals with several processes, as the user and as root, and says how many there were.
 const TERMINALS: &str = r#"
@@ -70,7 +70,7 @@ async fn files_that_are_large_only_in_name_are_saved_as_the_little_they_are_and_
     let id = bench.start(&first).await;
     let script = "for n in 1 2 3; do truncate -s 15T /workspace/huge$n; echo end >>/workspace/huge$n; done\n\
         ln /workspace/huge1 /workspace/again\n";
-    bench.script(id, script, 30).await.unwrap().passed();
+    bench.script(id, script, HANGS).await.unwrap().passed();
     let begun = Instant::now();
     let saved = bench.runtime.save_image(id).await.unwrap();
     bench.runtime.destroy(id).await.unwrap();

@@ -12,7 +12,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::support::{Bench, PATIENCE, eventually, spec};
+use crate::support::{Bench, HANGS, PATIENCE, eventually, spec};
 
 /// Process number of a sandbox's shim.
 pub fn shim(id: SandboxId) -> Pid {
@@ -56,7 +56,7 @@ async fn a_killed_shim_takes_its_sandbox_along_and_leaves_nothing() {
     let killing = async {
         kill(shim(id), Signal::SIGKILL).unwrap();
     };
-    let (ended, ()) = tokio::join!(bench.script(id, "sleep 1000\n", 60), killing);
+    let (ended, ()) = tokio::join!(bench.script(id, "sleep 1000\n", HANGS), killing);
     assert!(matches!(ended, Err(RuntimeError::Lost(_))), "{ended:?}");
     eventually("the sandbox's processes are gone", async || {
         kill(inside, None).is_err()
@@ -74,7 +74,7 @@ async fn a_killed_init_is_a_lost_sandbox() {
     let killing = async {
         kill(init(id), Signal::SIGKILL).unwrap();
     };
-    let (ended, ()) = tokio::join!(bench.script(id, "sleep 1000\n", 60), killing);
+    let (ended, ()) = tokio::join!(bench.script(id, "sleep 1000\n", HANGS), killing);
     assert!(
         matches!(&ended, Err(RuntimeError::Lost(text)) if text.contains("first process")),
         "{ended:?}"
@@ -132,7 +132,7 @@ async fn a_worker_that_starts_ends_what_the_last_one_left() {
         kill(inside, None).is_err()
     })
     .await;
-    let lost = bench.script(first.id, "true\n", 60).await;
+    let lost = bench.script(first.id, "true\n", HANGS).await;
     assert!(matches!(lost, Err(RuntimeError::Lost(_))), "{lost:?}");
     next.destroy(second.id).await.unwrap();
     bench.runtime.destroy(first.id).await.unwrap();
@@ -161,7 +161,11 @@ async fn eight_sandboxes_at_once() {
     let runs = specs.iter().map(|spec| async {
         let id = bench.start(spec).await;
         let ran = bench
-            .script(id, "echo $((6 * 7)) >/workspace/x; cat /workspace/x\n", 60)
+            .script(
+                id,
+                "echo $((6 * 7)) >/workspace/x; cat /workspace/x\n",
+                HANGS,
+            )
             .await
             .unwrap();
         bench.runtime.destroy(id).await.unwrap();

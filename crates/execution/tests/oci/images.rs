@@ -7,7 +7,7 @@ use execution::{
     runtime::{Runtime, RuntimeError},
 };
 
-use crate::support::{Bench, Small, spec};
+use crate::support::{Bench, HANGS, Small, spec};
 
 const PREPARE: &str = r#"
 echo hello >/workspace/file
@@ -60,7 +60,7 @@ async fn a_saved_layer_holds_everything_the_script_made() {
     let bench = Bench::new();
     let first = spec();
     let id = bench.start(&first).await;
-    bench.script(id, PREPARE, 60).await.unwrap().passed();
+    bench.script(id, PREPARE, HANGS).await.unwrap().passed();
     let saved = bench.runtime.save_image(id).await.unwrap();
     assert_eq!(
         bench.runtime.save_image(id).await.unwrap(),
@@ -81,7 +81,7 @@ async fn a_saved_layer_holds_everything_the_script_made() {
     let mut second = spec();
     second.layers.push(saved.digest.clone());
     let id = bench.start(&second).await;
-    assert_eq!(bench.script(id, LOOK, 60).await.unwrap().passed(), SEEN);
+    assert_eq!(bench.script(id, LOOK, HANGS).await.unwrap().passed(), SEEN);
     let again = bench.runtime.save_image(id).await.unwrap();
     bench.runtime.destroy(id).await.unwrap();
     assert_ne!(again.digest, saved.digest);
@@ -93,7 +93,7 @@ async fn a_saved_layer_holds_everything_the_script_made() {
         .script(
             id,
             "cat /workspace/file /workspace/more; ls /etc/cron.daily\n",
-            60,
+            HANGS,
         )
         .await
         .unwrap()
@@ -152,7 +152,7 @@ async fn a_save_that_finds_no_room_leaves_nothing() {
     let first = spec();
     let id = bench.start(&first).await;
     bench
-        .script(id, "head -c 20M /dev/urandom >/workspace/big\n", 60)
+        .script(id, "head -c 20M /dev/urandom >/workspace/big\n", HANGS)
         .await
         .unwrap()
         .passed();
@@ -180,7 +180,7 @@ async fn a_layer_that_a_sandbox_uses_is_not_deleted_and_goes_with_the_last_one()
     let first = spec();
     let id = bench.start(&first).await;
     bench
-        .script(id, "echo kept >/workspace/kept\n", 60)
+        .script(id, "echo kept >/workspace/kept\n", HANGS)
         .await
         .unwrap()
         .passed();
@@ -228,7 +228,7 @@ async fn a_save_leaves_the_reserve_alone_and_keeps_nothing_by_halves() {
     let save = async |mebibytes: u32| {
         let id = bench.start(&spec()).await;
         let script = format!("head -c {mebibytes}M /dev/urandom >/workspace/data\n");
-        bench.script(id, &script, 30).await.unwrap().passed();
+        bench.script(id, &script, HANGS).await.unwrap().passed();
         let saved = bench.runtime.save_image(id).await;
         bench.runtime.destroy(id).await.unwrap();
         saved
@@ -269,7 +269,7 @@ async fn host_layers_go_with_the_images_that_they_were_made_for() {
     let bench = Bench::new();
     let id = bench.start(&spec()).await;
     bench
-        .script(id, "echo x >/workspace/x\n", 30)
+        .script(id, "echo x >/workspace/x\n", HANGS)
         .await
         .unwrap()
         .passed();

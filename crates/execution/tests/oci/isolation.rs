@@ -2,7 +2,7 @@
 
 use execution::runtime::Runtime;
 
-use crate::support::{Bench, spec};
+use crate::support::{Bench, HANGS, spec};
 
 /// Each line prints `refused` or what went wrong.
 const ATTEMPTS: &str = r#"
@@ -70,7 +70,7 @@ async fn root_inside_gains_nothing() {
     let bench = Bench::new();
     let spec = spec();
     let id = bench.start(&spec).await;
-    let ran = bench.script(id, ATTEMPTS, 60).await.unwrap();
+    let ran = bench.script(id, ATTEMPTS, HANGS).await.unwrap();
     let out = ran.passed();
     let wrong: Vec<&str> = out
         .lines()
@@ -175,7 +175,7 @@ async fn sandboxes_have_ranges_of_ids_of_their_own() {
     let mut maps = Vec::new();
     for id in [first.id, second.id] {
         let ran = bench
-            .script(id, "cat /proc/self/uid_map\n", 60)
+            .script(id, "cat /proc/self/uid_map\n", HANGS)
             .await
             .unwrap();
         maps.push(ran.passed().split_whitespace().nth(1).unwrap().to_owned());

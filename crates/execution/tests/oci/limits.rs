@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use execution::runtime::{Runtime, RuntimeError};
 
-use crate::support::{Bench, PATIENCE, eventually, spec};
+use crate::support::{Bench, HANGS, PATIENCE, eventually, spec};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_enospc_for_root_too_and_recovers() {
@@ -162,7 +162,7 @@ async fn a_daemon_left_behind_does_not_hold_the_run_and_is_named() {
         .script(
             id,
             "sleep 1000 &\nsudo setsid sleep 1001 &\nsleep 0.3\necho done\n",
-            60,
+            HANGS,
         )
         .await
         .unwrap();
@@ -201,7 +201,7 @@ async fn much_output_arrives_whole_and_in_order() {
     let bench = Bench::new();
     let spec = spec();
     let id = bench.start(&spec).await;
-    let ran = bench.script(id, "seq 1 200000\n", 60).await.unwrap();
+    let ran = bench.script(id, "seq 1 200000\n", HANGS).await.unwrap();
     let out = ran.passed();
     assert_eq!(out.lines().count(), 200_000);
     assert!(
@@ -218,7 +218,7 @@ async fn a_life_that_is_over_ends_the_sandbox() {
     let mut spec = spec();
     spec.life = Some(Duration::from_secs(6));
     let id = bench.start(&spec).await;
-    let ended = bench.script(id, "sleep 1000\n", 60).await;
+    let ended = bench.script(id, "sleep 1000\n", HANGS).await;
     assert_eq!(
         ended.err(),
         Some(RuntimeError::Lost("its time to live is over".into()))

@@ -12,7 +12,7 @@ use execution::{
     runtime::{MountSource, Runtime, RuntimeError, SandboxMount, SandboxSpec},
 };
 
-use crate::support::{Bench, spec};
+use crate::support::{Bench, HANGS, spec};
 
 /// Owner of the writable volume on the machine.
 const OWNER: u32 = 4_321;
@@ -290,7 +290,7 @@ async fn a_mount_point_that_is_moved_away_takes_nothing_of_the_machine_along() {
         .start(&mounting(&[("out", "/workspace/a/data")]))
         .await;
     let script = "cd /workspace; echo x >a/data/kept; mv a b; ln -s / a; sudo rm -rf b 2>/dev/null || true\ntest -d b/data && echo busy\n";
-    let ran = bench.script(id, script, 60).await.unwrap();
+    let ran = bench.script(id, script, HANGS).await.unwrap();
     assert_eq!(ran.passed(), "busy\n");
     let saved = bench.runtime.save_image(id).await.unwrap();
     bench.runtime.destroy(id).await.unwrap();
@@ -314,7 +314,7 @@ async fn a_saved_image_holds_nothing_of_a_mount_and_a_session_sees_it_again_afte
     let mounts = [("sets", "/workspace/data"), ("out", "/mnt/out")];
     let id = bench.start(&mounting(&mounts)).await;
     let script = "cp data/table.csv own.csv\ncp own.csv /mnt/out/copy.csv\n";
-    bench.script(id, script, 60).await.unwrap().passed();
+    bench.script(id, script, HANGS).await.unwrap().passed();
     let saved = bench.runtime.save_image(id).await.unwrap();
     bench.runtime.destroy(id).await.unwrap();
     let layer = bench

@@ -16,7 +16,7 @@ use execution::{
 
 use sha2::{Digest, Sha256};
 
-use crate::support::{Bench, IMAGE, Small, eventually, spec};
+use crate::support::{Bench, HANGS, IMAGE, Small, eventually, spec};
 
 /// Debian's registry, with a directory of its own.
 struct Registry {
@@ -106,7 +106,7 @@ async fn a_setup_image_pushed_and_pulled_is_a_runner_image_that_runs_scripts() {
     let first = spec();
     let id = bench.start(&first).await;
     let script = "echo prepared >/workspace/file\nsudo rm /etc/debian_version\nsudo cp /bin/true /opt/suid\nsudo chmod 4755 /opt/suid\n";
-    bench.script(id, script, 60).await.unwrap().passed();
+    bench.script(id, script, HANGS).await.unwrap().passed();
     let saved = bench.runtime.save_image(id).await.unwrap();
     bench.runtime.destroy(id).await.unwrap();
 
@@ -154,7 +154,7 @@ async fn a_setup_image_pushed_and_pulled_is_a_runner_image_that_runs_scripts() {
     second.runner_image.clone_from(&reference);
     let id = pulled.start(&second).await;
     let look = "cat /workspace/file; stat -c '%a %U' /opt/suid; test ! -e /etc/debian_version && echo gone; id -un; sudo id -un; echo more >>/workspace/file\n";
-    let ran = pulled.script(id, look, 60).await.unwrap();
+    let ran = pulled.script(id, look, HANGS).await.unwrap();
     assert_eq!(ran.passed(), "prepared\n4755 root\ngone\nsandbox\nroot\n");
     pulled.runtime.destroy(id).await.unwrap();
     pulled.assert_clean().await;

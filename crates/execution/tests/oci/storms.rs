@@ -11,7 +11,7 @@ use domain::ids::SandboxId;
 use execution::runtime::{Runtime, RuntimeError, ScriptEnd, ScriptSpec};
 use tokio::sync::mpsc;
 
-use crate::support::{Bench, eventually, spec};
+use crate::support::{Bench, HANGS, PATIENCE, eventually, spec};
 
 /// MiB of memory of a process.
 fn resident(pid: &str) -> u64 {
@@ -85,7 +85,7 @@ for n in range(200000): mark.write(b'M\\t' + str(n).encode() * 3 + b'\\t9\\t4294
                 let calm = spec();
                 let begun = Instant::now();
                 bench.start(&calm).await;
-                let ran = bench.script(calm.id, "echo calm\n", 60).await.unwrap();
+                let ran = bench.script(calm.id, "echo calm\n", HANGS).await.unwrap();
                 slowest = slowest.max(begun.elapsed());
                 assert_eq!(ran.passed(), "calm\n");
                 bench.runtime.destroy(calm.id).await.unwrap();
@@ -96,7 +96,7 @@ for n in range(200000): mark.write(b'M\\t' + str(n).encode() * 3 + b'\\t9\\t4294
         };
         let (_, (slowest, ours, theirs)) = tokio::join!(drained(&bench, id, script, 8), watching);
         bench.runtime.destroy(id).await.unwrap();
-        assert!(slowest < Duration::from_secs(20), "{name}: {slowest:?}");
+        assert!(slowest < PATIENCE, "{name}: {slowest:?}");
         assert!(
             ours < ours_before + 200 && theirs < 200,
             "{name}: {ours_before} then {ours} MiB here, {theirs} MiB in the shim"
@@ -125,7 +125,7 @@ async fn cancelling_takes_under_3_s_mostly_and_under_10_s_always() {
             bench.runtime.stop(id).await.unwrap();
             begun.elapsed()
         };
-        let (end, stopped) = tokio::join!(drained(&bench, id, script, 60), stop);
+        let (end, stopped) = tokio::join!(drained(&bench, id, script, HANGS), stop);
         assert!(end.cancelled);
         took.push(stopped);
         bench.runtime.destroy(id).await.unwrap();
@@ -157,7 +157,7 @@ async fn on_a_full_disk_nothing_starts_and_what_runs_goes_on() {
         .script(
             first.id,
             "head -c 900M /dev/zero >/workspace/file\nsync\nwc -c </workspace/file\n",
-            60,
+            HANGS,
         )
         .await
         .unwrap();
@@ -178,9 +178,7 @@ async fn on_a_full_disk_nothing_starts_and_what_runs_goes_on() {
 async fn a_run_ends_with_its_shell_whatever_is_left_behind_writes_to_its_pipes() {
     let bench = Bench::new();
     let record = "printf 'E\\t1\\t9\\t\\t0\\te\\t1\\tf\\tfalse\\0'";
-    let flood = format!(
-        "{record} >/workspace/one; for i in $(seq 1000); do cat /workspace/one; done >/workspace/many"
-    );
+    let flood = format!("for i in $(seq 1000); do {record}; done >/workspace/many");
     let left_behind = [
         "cat /dev/zero >/run/ctl/mark".to_owned(),
         "yes 'no record of ours' >/run/ctl/mark".to_owned(),
@@ -193,18 +191,14 @@ async fn a_run_ends_with_its_shell_whatever_is_left_behind_writes_to_its_pipes()
         bench.sh(id, &flood).await.passed();
         let script = format!("for i in 1 2 3 4; do {left} & done; sleep 2; false\n");
         let begun = Instant::now();
-        let end = drained(&bench, id, &script, 30).await;
+        let end = drained(&bench, id, &script, HANGS).await;
         assert_eq!(
             (end.exit_code, end.timed_out, end.failed_line),
             (1, false, 1),
             "{left}: {end:?}"
         );
-        // Two seconds by the rule, and what starting and killing take on a busy machine.
-        assert!(
-            begun.elapsed() < Duration::from_secs(12),
-            "{left}: {:?}",
-            begun.elapsed()
-        );
+        // Two seconds by the rule, and what starting and killing take while other storms are about.
+        assert!(begun.elapsed() < PATIENCE, "{left}: {:?}", begun.elapsed());
         bench.runtime.destroy(id).await.unwrap();
     }
     bench.assert_clean().await;

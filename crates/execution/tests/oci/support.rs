@@ -24,6 +24,9 @@ use tokio::{sync::mpsc, task::JoinHandle};
 /// How long a condition may take to come true on a machine that has much else to do.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Seconds after which a script hangs that a test lets end by itself.
+pub const HANGS: u64 = 300;
+
 /// Reference of the image that the tests use.
 pub const IMAGE: &str = "groundwork/runner:small";
 
@@ -110,7 +113,7 @@ impl Bench {
     pub async fn run(&self, script: &str) -> Ran {
         let spec = spec();
         let id = self.start(&spec).await;
-        let ran = self.script(id, script, 60).await.unwrap();
+        let ran = self.script(id, script, HANGS).await.unwrap();
         self.runtime.destroy(id).await.unwrap();
         ran
     }
