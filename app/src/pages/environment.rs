@@ -179,7 +179,17 @@ fn Edit(page: EditPage) -> impl IntoView {
         Some(Ok(saved)) => saved.not_tested.map(|error| error.to_string()),
         _ => query.read().get_str("not_tested").map(not_tested_text),
     });
-    let just_saved = move || matches!(action.value().get(), Some(Ok(_)));
+    let told = Memo::new(move |_| {
+        if action.pending().get() {
+            "Saving…"
+        } else if saved.with(|saved| inputs.draft() != *saved) {
+            "Unsaved changes"
+        } else if matches!(action.value().get(), Some(Ok(_))) {
+            "Saved."
+        } else {
+            ""
+        }
+    });
     let title = Signal::derive(move || facts.with(|facts| shown(&facts.environment.name)));
     let has_script = Signal::derive(move || inputs.script.with(|script| !script.trim().is_empty()));
     let short_id = page.page.short_id.clone();
@@ -241,18 +251,12 @@ fn Edit(page: EditPage) -> impl IntoView {
                                 view! {
                                     <WhatSavingDoes environment_id=id inputs saved />
                                     <div class="save-bar">
-                                        <span class="mr-auto text-sm text-ink-2" role="status">
-                                            {move || {
-                                                if action.pending().get() {
-                                                    "Saving…"
-                                                } else if saved.with(|saved| inputs.draft() != *saved) {
-                                                    "Unsaved changes"
-                                                } else if just_saved() {
-                                                    "Saved."
-                                                } else {
-                                                    ""
-                                                }
-                                            }}
+                                        <span
+                                            class="mr-auto text-sm text-ink-2"
+                                            class:save-bar-told=move || !told.get().is_empty()
+                                            role="status"
+                                        >
+                                            {move || told.get()}
                                         </span>
                                         <a class="button button-ghost" href=links::delete_environment(id)>
                                             <Draw icon=Icon::Trash2 />

@@ -244,7 +244,7 @@ fn member_row(
                                 })
                                 .collect_view()}
                         </select>
-                        <button type="submit" class="button button-ghost button-small">
+                        <button type="submit" class="button button-small">
                             "Change"
                         </button>
                     </span>
