@@ -11,7 +11,7 @@ use domain::ids::SandboxId;
 use execution::runtime::{Runtime, RuntimeError, ScriptEnd, ScriptSpec};
 use tokio::sync::mpsc;
 
-use crate::support::{Bench, HANGS, PATIENCE, eventually, spec};
+use crate::support::{Bench, HANGS, eventually, spec};
 
 /// MiB of memory of a process.
 fn resident(pid: &str) -> u64 {
@@ -96,7 +96,7 @@ for n in range(200000): mark.write(b'M\\t' + str(n).encode() * 3 + b'\\t9\\t4294
         };
         let (_, (slowest, ours, theirs)) = tokio::join!(drained(&bench, id, script, 8), watching);
         bench.runtime.destroy(id).await.unwrap();
-        assert!(slowest < PATIENCE, "{name}: {slowest:?}");
+        assert!(slowest < Duration::from_secs(20), "{name}: {slowest:?}");
         assert!(
             ours < ours_before + 200 && theirs < 200,
             "{name}: {ours_before} then {ours} MiB here, {theirs} MiB in the shim"
@@ -198,7 +198,11 @@ async fn a_run_ends_with_its_shell_whatever_is_left_behind_writes_to_its_pipes()
             "{left}: {end:?}"
         );
         // Two seconds by the rule, and what starting and killing take while other storms are about.
-        assert!(begun.elapsed() < PATIENCE, "{left}: {:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() < Duration::from_secs(15),
+            "{left}: {:?}",
+            begun.elapsed()
+        );
         bench.runtime.destroy(id).await.unwrap();
     }
     bench.assert_clean().await;
