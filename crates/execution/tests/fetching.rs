@@ -238,7 +238,7 @@ fn a_file_is_fetched_once_and_goes_with_its_last_user() {
         heard[0]
     );
     drop(file);
-    assert_eq!(fs::read_dir(world.dir.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(world.fetched()).unwrap().count(), 0);
     for (source, size) in [
         ("https://files.example:8443/file", 7),
         ("https://FILES.example./file", 7),
@@ -352,5 +352,5 @@ fn a_disk_without_room_is_left_alone() {
         matches!(&refused, Err(RuntimeError::Capacity(text)) if text.contains("no room")),
         "{refused:?}"
     );
-    assert_eq!(fs::read_dir(world.dir.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(world.fetched()).unwrap().count(), 0);
 }
