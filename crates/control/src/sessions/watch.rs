@@ -3,7 +3,10 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use domain::session::{Command, Status, Wish};
+use domain::{
+    ids::SessionId,
+    session::{Command, Status, Wish},
+};
 use wire::session_host::{Presence, SessionHost};
 
 use crate::{Control, OpCtx, Result, ports::SessionRow};
@@ -20,6 +23,12 @@ fn in_words(seconds: u32) -> String {
 }
 
 impl Control {
+    /// Whether a task of this process is bringing the session to rest. Until that has ended, which can be after what it did
+    /// is seen, the reconciler leaves the session alone.
+    pub fn is_driving(&self, id: SessionId) -> bool {
+        self.0.live.is_driven(id)
+    }
+
     /// Looks after this worker's sessions; answers how many were changed.
     pub async fn tick_sessions(&self) -> Result<usize> {
         let Ok(host) = self.host() else {

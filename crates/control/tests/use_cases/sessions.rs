@@ -20,7 +20,9 @@ use wire::{
 pub(crate) async fn settled(app: &TestApp, id: SessionId) -> Session {
     app.eventually("the session rests", || async {
         let session = app.control.get_session(&app.admin, id, None).await.unwrap();
-        (session.status != Status::Provisioning && session.pending.is_none()).then_some(session)
+        let rests = session.status != Status::Provisioning && session.pending.is_none();
+        // The reconciler leaves alone what is still driven.
+        (rests && !app.control.is_driving(id)).then_some(session)
     })
     .await
 }
