@@ -255,7 +255,7 @@ async fn two_thousand_environments_are_listed_quickly() {
     assert_eq!(table.rows.len(), 2_001);
     // A debug build on a busy machine: far from the product's 150 ms, and still a bound on how it grows.
     assert!(
-        start.elapsed() < Duration::from_secs(30),
+        start.elapsed() < Duration::from_secs(5),
         "{:?}",
         start.elapsed()
     );

@@ -223,9 +223,8 @@ async fn a_kill_or_a_timeout_ends_the_whole_tree_and_nothing_else() {
         (end.exit_code, end.killed, end.timed_out),
         (137, true, false)
     );
-    // Half of them within 3 s, all of them within 10 (spec 4-execution, *Faults*).
     assert!(
-        asked.elapsed() < Duration::from_secs(10),
+        asked.elapsed() < Duration::from_secs(3),
         "{:?}",
         asked.elapsed()
     );
@@ -274,7 +273,7 @@ async fn a_command_ends_with_its_first_process_though_others_hold_its_output() {
     let out = out.passed();
     assert!(out.lines().any(|line| line == "done"), "{out}");
     assert!(
-        started.elapsed() < Duration::from_secs(45),
+        started.elapsed() < Duration::from_secs(20),
         "{:?}",
         started.elapsed()
     );
@@ -352,7 +351,11 @@ async fn a_slow_reader_costs_no_memory_and_holds_up_nobody_else() {
     let started = Instant::now();
     assert_eq!(bench.sh(id, "echo quick").await.passed(), "quick\n");
     assert!(bench.runtime.sample(id).await.unwrap().processes > 3);
-    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
     // Other tests run in this process: what they take is allowed for, and a third of what is not read is not.
     let grown = (
         memory("self").saturating_sub(ours),

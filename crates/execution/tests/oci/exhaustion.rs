@@ -1,6 +1,6 @@
 //! Attempts of one sandbox to use up what the machine has only once, and to make much of little.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use domain::process::{Command, PtySize};
 use execution::{
@@ -8,7 +8,7 @@ use execution::{
     runtime::Runtime,
 };
 
-use crate::support::{Bench, HANGS, PATIENCE, argv, spec};
+use crate::support::{Bench, HANGS, argv, spec};
 
 /// Takes pseudo-terminals with several processes, as the user and as root, and says how many there were.
 const TERMINALS: &str = r#"
@@ -74,7 +74,11 @@ async fn files_that_are_large_only_in_name_are_saved_as_the_little_they_are_and_
     let begun = Instant::now();
     let saved = bench.runtime.save_image(id).await.unwrap();
     bench.runtime.destroy(id).await.unwrap();
-    assert!(begun.elapsed() < PATIENCE, "saved in {:?}", begun.elapsed());
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "saved in {:?}",
+        begun.elapsed()
+    );
     assert!(saved.size_bytes < 4 << 20, "{saved:?}");
     let layer = bench
         .layers()
@@ -101,7 +105,7 @@ async fn files_that_are_large_only_in_name_are_saved_as_the_little_they_are_and_
         "{refused}"
     );
     assert!(
-        begun.elapsed() < PATIENCE,
+        begun.elapsed() < Duration::from_secs(10),
         "it is refused, not read: 45 TiB take days"
     );
     assert!(!target.exists(), "nothing half-made");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use execution::runtime::{Runtime, RuntimeError};
 
-use crate::support::{Bench, HANGS, PATIENCE, eventually, spec};
+use crate::support::{Bench, HANGS, eventually, spec};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_enospc_for_root_too_and_recovers() {
@@ -78,7 +78,11 @@ async fn the_timeout_kills_everything_and_is_124() {
     let script = "echo before\ntrap '' TERM INT HUP\nsudo setsid sh -c 'trap \"\" TERM; sleep 1000' &\nsleep 1000\n";
     let started = Instant::now();
     let ran = bench.script(id, script, 5).await.unwrap();
-    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        started.elapsed()
+    );
     assert_eq!(
         (ran.end.exit_code, ran.end.timed_out, ran.end.last_line),
         (124, true, 4),
@@ -145,8 +149,7 @@ async fn cancelling_ends_children_that_ignore_term() {
     let (end, took) = tokio::join!(run, cancel);
     let end = end.unwrap();
     assert!(end.cancelled && !end.timed_out, "{end:?}");
-    // Half of them within 3 s, all of them within 10 (spec 4-execution, *Faults*).
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(took < Duration::from_secs(3), "{took:?}");
     assert_no_process_of(&bench).await;
     bench.runtime.destroy(id).await.unwrap();
     bench.assert_clean().await;
@@ -167,7 +170,7 @@ async fn a_daemon_left_behind_does_not_hold_the_run_and_is_named() {
         .await
         .unwrap();
     assert!(
-        started.elapsed() < Duration::from_secs(45),
+        started.elapsed() < Duration::from_secs(20),
         "{:?}",
         started.elapsed()
     );

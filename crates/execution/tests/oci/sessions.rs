@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
     faults,
-    support::{Bench, PATIENCE, eventually, sh, spec},
+    support::{Bench, eventually, sh, spec},
 };
 
 fn session() -> SandboxSpec {
@@ -400,7 +400,11 @@ async fn a_session_starts_from_a_saved_image_whatever_its_size() {
     };
     let started = std::time::Instant::now();
     let id = bench.start(&spec).await;
-    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < std::time::Duration::from_secs(10),
+        "{:?}",
+        started.elapsed()
+    );
     let out = bench
         .sh(id, &LOOK.replace(" /tmp/scratch", ""))
         .await

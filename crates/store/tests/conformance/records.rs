@@ -161,7 +161,7 @@ pub async fn ten_thousand_hosts_of_the_longest_name_are_kept_quickly_and_no_more
     assert_eq!(record(bed, 1, &hosts(&all)).await, Appended::Done);
     let took = begun.elapsed();
     // In a release build well under a second; position by position it was minutes.
-    assert!(took < Duration::from_secs(30), "{took:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
     assert_eq!(bed.db.run_records(run()).await.unwrap().hosts, all);
 
     let counted = AskedHost {

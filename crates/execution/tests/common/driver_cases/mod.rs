@@ -158,7 +158,7 @@ fn case(name: &'static str, script: impl Into<String>, exit: i32, line: u32) -> 
         transcript: None,
         output: None,
         timeout: Duration::from_secs(60),
-        within: Duration::from_secs(45),
+        within: Duration::from_secs(20),
         host_only: false,
     }
 }
