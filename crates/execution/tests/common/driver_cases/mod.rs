@@ -27,7 +27,7 @@ pub struct Case {
     /// Text that the output holds.
     pub output: Option<&'static str>,
     pub timeout: Duration,
-    /// Longest time that the run may take: whatever a case does not wait for sleeps for 900 seconds.
+    /// Longest time that the run may take.
     pub within: Duration,
     /// Rests upon a login profile that only the test on the host has.
     pub host_only: bool,
@@ -174,6 +174,13 @@ pub fn all() -> Vec<Case> {
         shell::seen_by_the_script(),
     ]
     .concat()
+}
+
+impl Case {
+    fn within(mut self, seconds: u64) -> Self {
+        self.within = Duration::from_secs(seconds);
+        self
+    }
 }
 
 impl Case {

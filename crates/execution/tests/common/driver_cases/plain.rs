@@ -190,7 +190,8 @@ pub(super) fn texts() -> Vec<Case> {
             format!("{}false\n", "true\n".repeat(600)),
             1,
             601,
-        ),
+        )
+        .within(30),
         case("line of stderr", "echo a >&2\nfalse\n", 1, 2).transcript("[1]a\n[2]"),
         case(
             "200 KB on stderr",

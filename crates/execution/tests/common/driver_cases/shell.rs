@@ -1,5 +1,7 @@
 //! Shell options, traps, processes, and what the script sees of itself.
 
+use std::time::Duration;
+
 use super::{Case, case};
 
 pub(super) fn shell_options() -> Vec<Case> {
@@ -180,9 +182,9 @@ pub(super) fn processes() -> Vec<Case> {
         case("terminates itself", "true\nkill $$\nsleep 5\n", 143, 2),
         case("child crashes", "true\nbash -c 'kill -SEGV $$'\n", 139, 2),
         case("background job left", "sleep 3 >/dev/null 2>&1 &\necho a\n", 0, 0).transcript("[1][2]a\n"),
-        case("background job holds stdout", "sleep 900 &\necho a\nfalse\n", 1, 3),
-        case("background job holds stdout, passes", "sleep 900 &\necho a\n", 0, 0),
-        case("background job writes on", "(while :; do echo x; sleep 0.1; done) &\necho a\nsleep 0.3\n", 0, 0),
+        Case { within: Duration::from_secs(15), ..case("background job holds stdout", "sleep 30 &\necho a\nfalse\n", 1, 3) },
+        Case { within: Duration::from_secs(15), ..case("background job holds stdout, passes", "sleep 30 &\necho a\n", 0, 0) },
+        Case { within: Duration::from_secs(15), ..case("background job writes on", "(while :; do echo x; sleep 0.1; done) &\necho a\nsleep 0.3\n", 0, 0) },
         case("failing job is not waited for", "false &\nsleep 0.1\necho a\n", 0, 0),
         case("failing job is waited for", "false &\ntrue\nwait $!\n", 1, 3),
         case("failing group is waited for", "(\n  true\n  false\n) &\ntrue\nwait $!\n", 1, 6),
@@ -191,14 +193,14 @@ pub(super) fn processes() -> Vec<Case> {
         case("coproc", "coproc cat\necho a >&\"${COPROC[1]}\"\nread -r x <&\"${COPROC[0]}\"\necho \"got $x\"\nfalse\n", 1, 5).output("got a\n"),
         case("stdin is empty", "read -r x\necho no\n", 1, 1),
         case("cat of stdin ends", "cat\necho a\n", 0, 0).transcript("[1][2]a\n"),
-        case("timeout while asleep", "true\nsleep 900\n", 124, 2).timeout(4_000).command("sleep 900"),
+        case("timeout while asleep", "true\nsleep 30\n", 124, 2).timeout(4_000).command("sleep 30"),
         case("timeout in a busy loop", "true\nwhile :; do :; done\n", 124, 2).timeout(4_000),
-        case("timeout in a loop over lines", "true\nwhile :; do\n  sleep 900\ndone\n", 124, 3).timeout(4_000),
-        case("timeout in a subshell", "true\n(\n  true\n  sleep 900\n)\n", 124, 4).timeout(4_000),
-        case("timeout with TERM ignored", "trap '' TERM\nsleep 900\n", 124, 2).timeout(4_000),
-        case("timeout in a function", "f() {\n  sleep 900\n}\ntrue\nf\n", 124, 2).timeout(4_000),
-        case("timeout in a child", "true\nbash -c 'sleep 900; true'\n", 124, 2).timeout(4_000),
-        case("timeout command of the script itself", "true\ntimeout 0.1 sleep 900\n", 124, 2),
+        case("timeout in a loop over lines", "true\nwhile :; do\n  sleep 30\ndone\n", 124, 3).timeout(4_000),
+        case("timeout in a subshell", "true\n(\n  true\n  sleep 30\n)\n", 124, 4).timeout(4_000),
+        case("timeout with TERM ignored", "trap '' TERM\nsleep 30\n", 124, 2).timeout(4_000),
+        case("timeout in a function", "f() {\n  sleep 30\n}\ntrue\nf\n", 124, 2).timeout(4_000),
+        case("timeout in a child", "true\nbash -c 'sleep 30; true'\n", 124, 2).timeout(4_000),
+        case("timeout command of the script itself", "true\ntimeout 0.1 sleep 5\n", 124, 2).within(5),
         case("output is between its markers", "echo 1\nbash -c 'echo 2; echo 3 >&2'\necho 4 >&2\necho 5\n", 0, 0).output("[4]5\n"),
         case("sudo-like child closes descriptors", "python3 -c 'import os; os.closerange(3, 99); print(1)'\nfalse\n", 1, 2).transcript("[1]1\n[2]"),
     ]
