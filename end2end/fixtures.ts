@@ -134,9 +134,16 @@ export async function createEnvironment(
   await alive(page);
   await page.locator('#name').fill(what.name);
   if (what.script !== undefined) await page.getByLabel('Setup script').fill(what.script);
+  await smallDisk(page);
   if (what.timeout !== undefined) await page.getByLabel('Timeout (seconds)').fill(String(what.timeout));
   await page.getByRole('button', { name: what.test ? 'Save and test setup' : 'Create environment', exact: true }).click();
   await environmentPage(page);
+}
+
+/** A disk of 2 GiB on the form: sandboxes take their whole disk at once, and stories run beside each other. */
+export async function smallDisk(page: Page): Promise<void> {
+  await page.getByText('Storage and lifecycle').click();
+  await page.getByLabel('Workspace disk (GiB)').fill('2');
 }
 
 /** Waits for an environment's page, whose address comes before it, and whose form is like the one that creates. */

@@ -12,6 +12,14 @@ export PATH="$tools/bin:$root/node_modules/.bin:$HOME/.cargo/bin:$PATH"
 say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
 die() { printf '\033[1;31merror:\033[0m %s\n' "$*" >&2; exit 1; }
 
+# Ends, and says so, where a file system has less room than what follows takes.
+room() { # GIB DIRECTORY WHAT
+  local dir=$2 free
+  while [ ! -d "$dir" ]; do dir=$(dirname "$dir"); done
+  free=$(df -P -k "$dir" | awk 'NR == 2 { print int($4 / 1048576) }')
+  [ "$free" -ge "$1" ] || die "$3 needs $1 GiB free in $dir, and there are $free GiB. Make room and start again."
+}
+
 # Runs a command that may take long: its output goes to a log, and a line says how long it has been at it.
 quietly() { # TITLE COMMAND...
   local title=$1 log start now; shift

@@ -16,6 +16,8 @@ part() { # NAME TITLE COMMAND...
 }
 
 [ "$(id -u)" = 0 ] || die "the suite makes real sandboxes, which needs root. Run: sudo -E make test"
+# Sandboxes take their whole disk at once (docs/operations.md): a test that finds no room says nothing about the product.
+[ -d "$target/debug/deps" ] || room 26 "$target" "the suite, built from nothing,"
 "$root/scripts/deps.sh" build run test
 export GROUNDWORK_TEST_IMAGES=${GROUNDWORK_TEST_IMAGES:-/var/lib/groundwork-test/images}
 # Tests of sandboxes and databases wait more than they compute.
@@ -29,10 +31,12 @@ part lint "formatting" cargo fmt --all --check
 part lint "rules compile for the browser" cargo check -q -p domain --no-default-features --target wasm32-unknown-unknown
 part lint "clippy" cargo clippy -q --workspace --exclude frontend --all-targets -- -D warnings
 part unit "runner image for tests" cargo run -q -p execution --example build_runner -- small "$GROUNDWORK_TEST_IMAGES"
+part unit "room for sandboxes" room 9 "$GROUNDWORK_TEST_IMAGES" "what follows"
 # A test that waits for ever is named by its runner after a minute; nothing waits for it longer than this.
 part unit "unit, conformance, sandbox and API tests" timeout 2700 cargo test --workspace --exclude frontend --no-fail-fast
 part unit "requests that nobody thought of" python3 "$root/scripts/fuzz/run.py" "$target"
 part build "release build" "$root/scripts/build.sh"
+part e2e "room for sandboxes" room 14 "${TMPDIR:-/tmp}" "what follows"
 part e2e "end-to-end in Chromium" "$root/scripts/e2e.sh"
 
 say "all passed in $(( ($(date +%s) - started) / 60 )) min $(( ($(date +%s) - started) % 60 )) s"

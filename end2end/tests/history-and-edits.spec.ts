@@ -77,6 +77,6 @@ test('a stale verdict names what differs and puts it back', async ({ page, groun
   await page.getByLabel('Description').fill('typed meanwhile');
   await page.getByRole('button', { name: /Put it back.*Workspace disk/ }).click();
   await expect(page.getByText('The verdict is about an earlier configuration.')).toBeHidden();
-  await expect(page.getByLabel('Workspace disk (GiB)')).toHaveValue('10');
+  await expect(page.getByLabel('Workspace disk (GiB)')).toHaveValue('2');
   await expect(page.getByLabel('Description')).toHaveValue('typed meanwhile');
 });

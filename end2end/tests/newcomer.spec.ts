@@ -2,7 +2,7 @@
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Locator, type Page } from '@playwright/test';
-import { accessible, admin, alive, createEnvironment, environmentPage, expect, signIn, startSession, test } from '../fixtures';
+import { accessible, admin, alive, createEnvironment, environmentPage, expect, signIn, smallDisk, startSession, test } from '../fixtures';
 import { Wait } from '../groundwork';
 
 /** Seen without scrolling, wholly or at least its beginning. */
@@ -44,6 +44,7 @@ test('from a starting point to a verified environment, and on to a session', asy
   const wait = new Wait();
   await page.getByLabel('Setup script').fill(`${wait.command} && echo ready`);
   await expect(page.getByText('1 line', { exact: true })).toBeVisible();
+  await smallDisk(page);
   await page.getByRole('button', { name: 'Save and test setup' }).click();
   await environmentPage(page);
   // Far below the form on a telephone, but the run is what was asked for.

@@ -1,5 +1,5 @@
 import { type Page } from '@playwright/test';
-import { accessible, alive, another, environmentPage, expect, sent, signIn, startSession, test, watch } from '../fixtures';
+import { accessible, alive, another, environmentPage, expect, sent, signIn, smallDisk, startSession, test, watch } from '../fixtures';
 
 const screen = '.xterm-rows';
 
@@ -21,6 +21,7 @@ test('from a template to a session: a command in the terminal, a stop, a resume,
   await expect(page.getByText(/^Filled from Base sandbox/)).toBeVisible();
   await page.locator('#name').fill('with sessions');
   await page.getByLabel('Setup script').fill('echo from-setup > /workspace/prepared');
+  await smallDisk(page);
   await page.getByRole('button', { name: 'Save and test setup' }).click();
   await environmentPage(page);
   await expect(page.getByText('Setup verified.').first()).toBeVisible({ timeout: 60_000 });
@@ -87,6 +88,7 @@ test('without scripting a session is started, stopped, resumed and deleted', asy
   await signIn(page, groundwork.url);
   await page.goto(`${groundwork.url}/environments/new`);
   await page.locator('#name').fill('plain');
+  await smallDisk(page);
   await sent(page, page.getByRole('button', { name: 'Create environment', exact: true }));
   await expect(page).toHaveURL(/\/environments\/[0-9a-f-]{36}/);
   const environment = page.url();

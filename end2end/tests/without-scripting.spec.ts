@@ -1,4 +1,4 @@
-import { another, expect, sent, test } from '../fixtures';
+import { another, expect, sent, smallDisk, test } from '../fixtures';
 
 // Everything that changes data is a form of its own: these stories run with scripting off.
 test('sign in, create, test, read the log, cancel, delete', async ({ browser, groundwork }) => {
@@ -17,6 +17,7 @@ test('sign in, create, test, read the log, cancel, delete', async ({ browser, gr
   await page.goto(`${groundwork.url}/environments/new`);
   await page.locator('#name').fill('scriptless');
   await page.getByLabel('Setup script').fill('echo plain');
+  await smallDisk(page);
   await page.getByLabel('Timeout (seconds)').fill('5');
   await sent(page, page.getByRole('button', { name: 'Create environment', exact: true }));
   await expect(page.getByLabel('Timeout (seconds)')).toHaveAttribute('aria-invalid', 'true');

@@ -63,7 +63,7 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
         layers: Vec::new(),
         cpu_milli: 2_000,
         memory_mib: 2_048,
-        disk_gi: 2,
+        disk_mib: 2 << 10,
         env_vars: BTreeMap::new(),
         secrets: Default::default(),
         network_policy: NetworkPolicy::Rules(rules),

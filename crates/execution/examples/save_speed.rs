@@ -107,7 +107,7 @@ async fn save(runtime: &OciRuntime, dir: &Path) -> Outcome<(Duration, PathBuf, u
         layers: Vec::new(),
         cpu_milli: 2_000,
         memory_mib: 4_096,
-        disk_gi: 10,
+        disk_mib: 10 << 10,
         env_vars: BTreeMap::new(),
         secrets: Default::default(),
         network_policy: NetworkPolicy::no_access(),

@@ -124,7 +124,7 @@ fn spec(id: SandboxId, layers: Vec<String>) -> SandboxSpec {
         layers,
         cpu_milli: 2_000,
         memory_mib: 4_096,
-        disk_gi: 10,
+        disk_mib: 10 << 10,
         env_vars: BTreeMap::new(),
         secrets: Default::default(),
         network_policy: NetworkPolicy::no_access(),

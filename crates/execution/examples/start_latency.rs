@@ -75,7 +75,7 @@ fn measure() -> Outcome<()> {
     for round in 0..=rounds {
         let (first, second) = (
             bare(&rootfs, dir.path(), round)?,
-            tokio.block_on(sandbox(&runtime, 10))?,
+            tokio.block_on(sandbox(&runtime, 10 << 10))?,
         );
         let third = if has_podman {
             Some(with_podman(&rootfs)?)
@@ -100,7 +100,7 @@ fn measure() -> Outcome<()> {
     for _ in 0..rounds {
         let started = Instant::now();
         let eight = tokio.block_on(futures::future::join_all(
-            (0..8).map(|_| sandbox(&runtime, 1)),
+            (0..8).map(|_| sandbox(&runtime, 1 << 10)),
         ));
         // All of them first: a sandbox whose caller is gone would outlive its directory.
         let eight = eight.into_iter().collect::<Outcome<Vec<_>>>()?;
@@ -206,14 +206,14 @@ fn with_podman(rootfs: &Path) -> Outcome<Duration> {
 }
 
 /// A whole sandbox of ours, as a setup run has it.
-async fn sandbox(runtime: &OciRuntime, disk_gi: u32) -> Outcome<Duration> {
+async fn sandbox(runtime: &OciRuntime, disk_mib: u32) -> Outcome<Duration> {
     let spec = SandboxSpec {
         id: Id::from_uuid(uuid::Uuid::new_v4()),
         runner_image: IMAGE.into(),
         layers: Vec::new(),
         cpu_milli: 2_000,
         memory_mib: 4_096,
-        disk_gi,
+        disk_mib,
         env_vars: BTreeMap::new(),
         secrets: Default::default(),
         network_policy: NetworkPolicy::no_access(),

@@ -33,8 +33,8 @@ pub struct SandboxSpec {
     pub cpu_milli: u32,
     /// MiB.
     pub memory_mib: u32,
-    /// GiB.
-    pub disk_gi: u32,
+    /// MiB.
+    pub disk_mib: u32,
     /// Variables of every process inside.
     pub env_vars: BTreeMap<String, String>,
     /// Secret variables of every process inside; they win over `env_vars`.

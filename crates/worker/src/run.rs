@@ -267,7 +267,7 @@ impl Run {
             layers: Vec::new(),
             cpu_milli: plan.cpu_milli,
             memory_mib: plan.memory_mib,
-            disk_gi: plan.disk_gi,
+            disk_mib: plan.disk_gi.saturating_mul(1_024),
             env_vars: plan.env_vars.clone(),
             secrets: plan.secrets.clone(),
             network_policy: plan.network_policy.clone(),

@@ -160,7 +160,7 @@ fn spec(plan: SessionPlan) -> SandboxSpec {
         layers: plan.layers,
         cpu_milli: plan.cpu_milli,
         memory_mib: plan.memory_mib,
-        disk_gi: plan.disk_gi,
+        disk_mib: plan.disk_gi.saturating_mul(1_024),
         env_vars: plan.env_vars,
         secrets: plan.secrets,
         network_policy: plan.network_policy,

@@ -364,7 +364,7 @@ impl OciRuntime {
         Ok(Kept {
             lowers,
             base_digest: image.digest,
-            disk_bytes: u64::from(spec.disk_gi) << 30,
+            disk_bytes: u64::from(spec.disk_mib) << 20,
         })
     }
 }

@@ -2,14 +2,21 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use execution::runtime::{Runtime, RuntimeError};
+use execution::runtime::{Runtime, RuntimeError, SandboxSpec};
 
 use crate::support::{Bench, HANGS, spec};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_runs_and_its_output_arrives() {
     let bench = Bench::new();
-    let ran = bench.run("echo out\necho err >&2\n").await;
+    let wanted = SandboxSpec {
+        disk_mib: 1_024,
+        ..spec()
+    };
+    let id = bench.start(&wanted).await;
+    let ran = bench.script(id, "echo out\necho err >&2\n", HANGS).await;
+    let ran = ran.unwrap();
+    bench.runtime.destroy(id).await.unwrap();
     assert_eq!(ran.passed(), "out\n");
     assert_eq!(ran.stderr(), "err\n");
     assert!(

@@ -228,13 +228,13 @@ async fn a_start_that_fails_leaves_a_kept_disk_and_no_fragment_of_a_new_one() {
     ));
     bench.assert_clean().await;
     spec.layers.clear();
-    spec.disk_gi = 1_000_000;
+    spec.disk_mib = 1 << 30;
     assert!(matches!(
         bench.runtime.prepare(&spec).await,
         Err(RuntimeError::Capacity(_))
     ));
     bench.assert_clean().await;
-    spec.disk_gi = 1;
+    spec.disk_mib = 1_024;
     let id = bench.start(&spec).await;
     bench.sh(id, FILL).await.passed();
     bench.runtime.suspend(id).await.unwrap();
@@ -255,7 +255,11 @@ async fn a_start_that_fails_leaves_a_kept_disk_and_no_fragment_of_a_new_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sample_tells_what_is_used() {
     let bench = Bench::new();
-    let id = bench.start(&session()).await;
+    let spec = SandboxSpec {
+        disk_mib: 1_024,
+        ..session()
+    };
+    let id = bench.start(&spec).await;
     let before = bench.runtime.sample(id).await.unwrap();
     assert_eq!(before.memory_limit, 1 << 30);
     assert!(

@@ -8,7 +8,7 @@ use std::{
 };
 
 use domain::ids::SandboxId;
-use execution::runtime::{Runtime, RuntimeError, ScriptEnd, ScriptSpec};
+use execution::runtime::{Runtime, RuntimeError, SandboxSpec, ScriptEnd, ScriptSpec};
 use tokio::sync::mpsc;
 
 use crate::support::{Bench, HANGS, eventually, spec};
@@ -149,10 +149,14 @@ async fn on_a_full_disk_nothing_starts_and_what_runs_goes_on() {
         config.state_dir = state;
         config.disk_reserve = 0;
     });
-    let first = spec();
+    let gib = || SandboxSpec {
+        disk_mib: 1_024,
+        ..spec()
+    };
+    let first = gib();
     bench.start(&first).await;
     fs::write(full.path().join("filler"), vec![1_u8; 100 << 20]).unwrap();
-    let refused = bench.runtime.prepare(&spec()).await;
+    let refused = bench.runtime.prepare(&gib()).await;
     let ran = bench
         .script(
             first.id,

@@ -248,7 +248,8 @@ pub fn spec() -> SandboxSpec {
         layers: Vec::new(),
         cpu_milli: 2_000,
         memory_mib: 1_024,
-        disk_gi: 1,
+        // The least whose file system is laid out as that of larger ones.
+        disk_mib: 512,
         env_vars: BTreeMap::new(),
         secrets: Default::default(),
         network_policy: NetworkPolicy::no_access(),
