@@ -16,7 +16,7 @@ use domain::{
 };
 use wire::worker::{
     Assignment, Directive, Fault, Gateway, GatewayError, Held, Hello, LogBatch, Order, Plan,
-    Reached, RunOutcome, RunResult,
+    Reached, RunOutcome, RunResult, RunnerImage,
 };
 
 use crate::{
@@ -470,12 +470,17 @@ impl Gateway for LocalGateway {
         }
     }
 
-    async fn report_layers(
+    async fn report_images(
         &self,
         worker: WorkerId,
         layers: &[String],
+        runner: Option<&RunnerImage>,
     ) -> Result<Vec<String>, GatewayError> {
         let control = &self.0;
+        control
+            .note_runner(worker, runner)
+            .await
+            .map_err(unavailable)?;
         control
             .judge_layers(worker, layers)
             .await

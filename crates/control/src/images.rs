@@ -2,7 +2,7 @@
 //! needs one is never counted but read from the rows: environments whose verdict has it, and sessions that rest upon it.
 //! A runner image that was replaced is a layer like others: setup images that were prepared on it need it.
 //!
-//! Each worker says from time to time which layers it has ([`wire::worker::Gateway::report_layers`]) and is told which to
+//! Each worker says from time to time which layers it has ([`wire::worker::Gateway::report_images`]) and is told which to
 //! delete. A layer that nothing needs stays for a grace period of this process's monotonic time, so that none goes between
 //! being saved and being reported, or between a session's admission and its sandbox.
 
@@ -16,6 +16,7 @@ use domain::{
     timestamp::Timestamp,
     verification::{ImageLoss, SetupImage},
 };
+use wire::worker::RunnerImage;
 
 use crate::{
     Control, RACES_MAX, Result,
@@ -129,6 +130,25 @@ impl Control {
             shared.holders.push(row);
         }
         Ok(images)
+    }
+
+    /// Notes the runner image that a worker has now. Sessions are judged by it: one whose setup image was prepared on
+    /// another has it prepared anew first.
+    pub(crate) async fn note_runner(
+        &self,
+        worker: WorkerId,
+        runner: Option<&RunnerImage>,
+    ) -> std::result::Result<(), StoreError> {
+        let now_there = runner.map(|image| (image.reference.clone(), image.digest.clone()));
+        let known = self.0.store.workers().await?;
+        let row = known.into_iter().find(|row| row.worker_id == worker);
+        if let Some(mut row) = row.filter(|row| row.runner_image != now_there) {
+            tracing::info!(worker = row.name, image = ?now_there, "a worker's runner image has changed");
+            row.runner_image = now_there;
+            row.seen_at = self.0.clock.now();
+            self.0.store.register_worker(&row).await?;
+        }
+        Ok(())
     }
 
     /// Takes a worker's list of layers, and answers those that it is to delete.

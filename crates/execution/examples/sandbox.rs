@@ -61,6 +61,7 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
         id: Id::from_uuid(uuid::Uuid::new_v4()),
         runner_image: std::env::var("IMAGE").unwrap_or_else(|_| "groundwork/runner:small".into()),
         layers: Vec::new(),
+        base_digest: None,
         cpu_milli: 2_000,
         memory_mib: 2_048,
         disk_mib: 2 << 10,

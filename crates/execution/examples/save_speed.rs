@@ -105,6 +105,7 @@ async fn save(runtime: &OciRuntime, dir: &Path) -> Outcome<(Duration, PathBuf, u
         id: Id::from_uuid(uuid::Uuid::new_v4()),
         runner_image: IMAGE.into(),
         layers: Vec::new(),
+        base_digest: None,
         cpu_milli: 2_000,
         memory_mib: 4_096,
         disk_mib: 10 << 10,

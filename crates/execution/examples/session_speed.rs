@@ -122,6 +122,7 @@ fn spec(id: SandboxId, layers: Vec<String>) -> SandboxSpec {
         id,
         runner_image: IMAGE.into(),
         layers,
+        base_digest: None,
         cpu_milli: 2_000,
         memory_mib: 4_096,
         disk_mib: 10 << 10,

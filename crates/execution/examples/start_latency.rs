@@ -211,6 +211,7 @@ async fn sandbox(runtime: &OciRuntime, disk_mib: u32) -> Outcome<Duration> {
         id: Id::from_uuid(uuid::Uuid::new_v4()),
         runner_image: IMAGE.into(),
         layers: Vec::new(),
+        base_digest: None,
         cpu_milli: 2_000,
         memory_mib: 4_096,
         disk_mib,

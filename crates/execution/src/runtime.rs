@@ -29,6 +29,9 @@ pub struct SandboxSpec {
     pub runner_image: String,
     /// Digests of saved layers above the runner image, lowest first.
     pub layers: Vec<String>,
+    /// Digest of the runner image below the layers, of those that the machine has or still keeps; `None` = the one that
+    /// bears the reference now.
+    pub base_digest: Option<String>,
     /// Thousandths of a core.
     pub cpu_milli: u32,
     /// MiB.

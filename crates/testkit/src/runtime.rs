@@ -135,6 +135,7 @@ struct State {
     kept: Vec<SandboxId>,
     calls: Vec<String>,
     specs: Vec<SandboxSpec>,
+    runner_digest: Option<String>,
 }
 
 /// The runtime. Sandboxes take the scenarios in the order given; the last one is used again and again.
@@ -177,6 +178,11 @@ impl ScriptedRuntime {
         self.state().sandboxes.len()
     }
 
+    /// Another runner image takes the place of the one that is there.
+    pub fn replace_runner_image(&self, digest: &str) {
+        self.state().runner_digest = Some(digest.to_owned());
+    }
+
     /// The sandbox dies, as when its shim is killed; its disk stays if it was to be kept.
     pub fn kill(&self, id: SandboxId) {
         let mut state = self.state();
@@ -217,7 +223,10 @@ impl Runtime for ScriptedRuntime {
         Vec::new()
     }
     async fn runner_image_digest(&self, reference: &str) -> Result<Option<String>, RuntimeError> {
-        Ok(Some(format!("sha256:{reference}")))
+        let now_there = self.state().runner_digest.clone();
+        Ok(Some(
+            now_there.unwrap_or_else(|| format!("sha256:{reference}")),
+        ))
     }
     async fn prepare(&self, spec: &SandboxSpec) -> Result<(), RuntimeError> {
         let mut state = self.state();

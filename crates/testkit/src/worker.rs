@@ -37,10 +37,7 @@ impl TestWorker {
                 version: "0.0.0".to_owned(),
                 capacity: 4,
                 session_slots: 32,
-                runner_image: Some(RunnerImage {
-                    reference: "groundwork/runner:full".to_owned(),
-                    digest: "sha256:runner".to_owned(),
-                }),
+                runner_image: Some(Self::runner_image("runner")),
             })
             .await
             .expect("the worker is registered");
@@ -48,6 +45,14 @@ impl TestWorker {
             gateway,
             id,
             clock: Arc::clone(clock),
+        }
+    }
+
+    /// A runner image under the usual reference, with the digest `sha256:NAME`. Registered is the one called `runner`.
+    pub fn runner_image(name: &str) -> RunnerImage {
+        RunnerImage {
+            reference: "groundwork/runner:full".to_owned(),
+            digest: format!("sha256:{name}"),
         }
     }
 

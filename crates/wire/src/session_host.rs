@@ -26,6 +26,8 @@ pub struct SessionPlan {
     pub runner_image: String,
     /// Digests of the setup image's layers above it, lowest first; empty without a setup script.
     pub layers: Vec<String>,
+    /// Digest of the runner image that the layers were made over, whichever bears the reference now; `None` without layers.
+    pub base_digest: Option<String>,
     /// Thousandths of a core.
     pub cpu_milli: u32,
     /// MiB.

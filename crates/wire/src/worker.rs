@@ -42,14 +42,16 @@ pub trait Gateway: Send + Sync {
     async fn finish(&self, held: Held, outcome: RunOutcome) -> Result<(), GatewayError>;
     /// Gives a run back after a fault of ours, to be tried again (or ended, past the retries).
     async fn give_back(&self, held: Held, fault: Fault) -> Result<(), GatewayError>;
-    /// Says which saved layers (`sha256:…`) are on the worker's machine; answers those that nothing needs any more and that
-    /// the worker is to delete, unless a sandbox of its own uses them.
-    async fn report_layers(
+    /// Says which saved layers (`sha256:…`) are on the worker's machine, and its runner image as it is now: it may be built
+    /// or pulled anew at any time. Answers the layers that nothing needs any more and that the worker is to delete, unless
+    /// a sandbox of its own uses them.
+    async fn report_images(
         &self,
         worker: WorkerId,
         layers: &[String],
+        runner: Option<&RunnerImage>,
     ) -> Result<Vec<String>, GatewayError> {
-        let _ = (worker, layers);
+        let _ = (worker, layers, runner);
         Ok(Vec::new())
     }
 }

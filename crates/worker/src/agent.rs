@@ -7,7 +7,10 @@ use std::{
 };
 
 use domain::ids::{SetupRunId, WorkerId};
-use execution::{logs::Limits, runtime::Runtime};
+use execution::{
+    logs::Limits,
+    runtime::{Runtime, RuntimeError},
+};
 use tokio::{
     sync::{Semaphore, watch},
     task::JoinSet,
@@ -86,6 +89,13 @@ struct Active {
 }
 
 impl Shared {
+    /// The runner image that is on the machine now.
+    pub(crate) async fn runner_image(&self) -> Result<Option<RunnerImage>, RuntimeError> {
+        let reference = self.config.runner_image.clone();
+        let digest = self.runtime.runner_image_digest(&reference).await?;
+        Ok(digest.map(|digest| RunnerImage { reference, digest }))
+    }
+
     fn active(&self) -> MutexGuard<'_, HashMap<SetupRunId, Active>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -198,21 +208,17 @@ impl Agent {
 
     async fn register(&self, shutdown: &CancellationToken) -> Option<WorkerId> {
         let shared = &self.0;
-        let reference = shared.config.runner_image.clone();
-        let digest = match shared.runtime.runner_image_digest(&reference).await {
-            Ok(digest) => digest,
-            Err(error) => {
-                tracing::error!(%error, "the runner image could not be looked up");
-                None
-            }
-        };
+        let runner_image = shared.runner_image().await.unwrap_or_else(|error| {
+            tracing::error!(%error, "the runner image could not be looked up");
+            None
+        });
         let hello = Hello {
             name: shared.config.name.clone(),
             runtime: shared.runtime.name().to_owned(),
             version: shared.config.version.clone(),
             capacity: shared.config.capacity,
             session_slots: shared.config.session_slots,
-            runner_image: digest.map(|digest| RunnerImage { reference, digest }),
+            runner_image,
         };
         let mut pauses = Pauses::new();
         loop {

@@ -1,4 +1,5 @@
-//! The saved layers of this machine: the control plane hears which there are, and says which nothing needs any more.
+//! The images of this machine: the control plane hears which saved layers there are, and says which nothing needs any more,
+//! and which runner image there is.
 
 use std::sync::Arc;
 
@@ -34,7 +35,18 @@ async fn round(shared: &Shared, worker: WorkerId) {
             return;
         }
     };
-    let condemned = match shared.gateway.report_layers(worker, &layers).await {
+    let runner = match shared.runner_image().await {
+        Ok(runner) => runner,
+        Err(error) => {
+            tracing::error!(%error, "the runner image could not be looked up");
+            return;
+        }
+    };
+    let reported = shared
+        .gateway
+        .report_images(worker, &layers, runner.as_ref())
+        .await;
+    let condemned = match reported {
         Ok(condemned) => condemned,
         Err(error) => {
             tracing::warn!(%error, "the saved layers could not be reported");

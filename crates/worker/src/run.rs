@@ -265,6 +265,7 @@ impl Run {
             id: self.sandbox,
             runner_image: plan.runner_image.clone(),
             layers: Vec::new(),
+            base_digest: None,
             cpu_milli: plan.cpu_milli,
             memory_mib: plan.memory_mib,
             disk_mib: plan.disk_gi.saturating_mul(1_024),

@@ -158,6 +158,7 @@ fn spec(plan: SessionPlan) -> SandboxSpec {
         id: plan.sandbox_id,
         runner_image: plan.runner_image,
         layers: plan.layers,
+        base_digest: plan.base_digest,
         cpu_milli: plan.cpu_milli,
         memory_mib: plan.memory_mib,
         disk_mib: plan.disk_gi.saturating_mul(1_024),

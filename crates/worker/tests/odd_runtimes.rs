@@ -7,7 +7,7 @@ mod common;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use common::{Worker, config, plan, scripted};
+use common::{State, Worker, config, plan, scripted};
 use domain::{
     ids::SandboxId,
     mounts::Mount,
@@ -292,6 +292,7 @@ async fn session_refused(way: Way) -> (HostError, u64) {
         sandbox_id: id,
         runner_image: run.runner_image,
         layers: Vec::new(),
+        base_digest: None,
         cpu_milli: run.cpu_milli,
         memory_mib: run.memory_mib,
         disk_gi: run.disk_gi,
@@ -340,4 +341,25 @@ async fn a_session_whose_files_come_too_slowly_is_refused_before_the_control_pla
     let (refused, took) = session_refused(slow).await;
     assert!(matches!(refused, HostError::Other(_)), "{refused:?}");
     assert!(took < CONTROL_PLANE_WAITS, "{took} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runner_image_that_takes_anothers_place_is_told_while_the_worker_goes_on() {
+    let worker = Worker::start([Scenario::lines(&["a"], 0)]);
+    let told = |digest: &'static str| {
+        move |state: &State| {
+            let runner = state.runner.as_ref();
+            runner.is_some_and(|image| image.digest == digest)
+        }
+    };
+    worker
+        .until("the first is told", told("sha256:groundwork/runner:small"))
+        .await;
+    worker.runtime.replace_runner_image("sha256:newer");
+    worker
+        .until("the newer one is told", told("sha256:newer"))
+        .await;
+    // Registering again would cost it its runs.
+    assert_eq!(worker.gateway.state().hellos.len(), 1);
+    worker.shut_down().await;
 }

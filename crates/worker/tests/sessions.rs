@@ -25,6 +25,7 @@ fn plan(number: u128) -> SessionPlan {
         sandbox_id: id(number),
         runner_image: "runner".into(),
         layers: vec!["sha256:layer".into()],
+        base_digest: Some("sha256:base".into()),
         cpu_milli: 1_000,
         memory_mib: 512,
         disk_gi: 2,

@@ -75,6 +75,10 @@ pub struct ImageOrigin {
     pub generation: i64,
     /// The run that made it.
     pub setup_run_id: SetupRunId,
+    /// Digest of the runner image that it was prepared on, and that its layers make sense over alone. Sessions of earlier
+    /// versions do not know it.
+    #[serde(default)]
+    pub base_digest: Option<String>,
 }
 
 /// Result of admitting or resuming a session.

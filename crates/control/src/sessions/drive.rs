@@ -46,6 +46,11 @@ fn plan(row: &SessionRow, secrets: SecretVars) -> SessionPlan {
         sandbox_id: row.sandbox_id,
         runner_image: row.record.runner_image.clone(),
         layers: row.record.layers.clone(),
+        base_digest: row
+            .record
+            .image
+            .as_ref()
+            .and_then(|image| image.base_digest.clone()),
         cpu_milli: definition.resources.effective_cpu_milli(),
         memory_mib: definition.resources.effective_memory_mib(),
         disk_gi: definition.effective_disk_gi(),

@@ -64,6 +64,7 @@ fn layers_for(environment: &EnvironmentRow) -> Result<(Vec<String>, Option<Image
             image_id: image.image_id.clone(),
             generation: image.generation,
             setup_run_id: image.setup_run_id,
+            base_digest: Some(image.base_image_digest.clone()),
         }),
     ))
 }

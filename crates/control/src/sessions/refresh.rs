@@ -170,6 +170,7 @@ impl Control {
             image_id: image.image_id.clone(),
             generation: image.generation,
             setup_run_id: image.setup_run_id,
+            base_digest: Some(image.base_image_digest.clone()),
         });
         let written = self
             .0

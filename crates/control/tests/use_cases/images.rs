@@ -42,7 +42,11 @@ async fn report(worker: &TestWorker, layers: &[&str]) -> Vec<String> {
     let layers: Vec<String> = layers.iter().map(|name| layer(name)).collect();
     worker
         .gateway
-        .report_layers(worker.id, &layers)
+        .report_images(
+            worker.id,
+            &layers,
+            Some(&TestWorker::runner_image("runner")),
+        )
         .await
         .unwrap()
 }

@@ -137,3 +137,44 @@ async fn a_session_that_waits_can_be_stopped() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_runner_image_that_is_replaced_beside_a_working_worker_counts_from_its_next_report() {
+    let app = TestApp::start().await;
+    let worker = app.worker("worker-1").await;
+    let id = app.environment("one", "true").await;
+    app.run(id).await;
+    finish(&worker, worker.claim().await.held, passed("a", "runner")).await;
+    let before = settled(&app, start(&app, id).await).await;
+    assert_eq!(
+        (before.status, before.setup_run_id),
+        (Status::Running, None)
+    );
+    // Its layers are mounted over the image that they were made on, whatever bears the reference by then.
+    let plans = app.host.plans();
+    let plan = plans.last().unwrap();
+    assert_eq!(plan.layers, ["sha256:a"]);
+    assert_eq!(plan.base_digest.as_deref(), Some("sha256:runner"));
+
+    let held = ["sha256:a".to_owned(), "sha256:runner".to_owned()];
+    let newer = TestWorker::runner_image("newer");
+    let report = worker.gateway.report_images(worker.id, &held, Some(&newer));
+    report.await.unwrap();
+    let waiting = start(&app, id).await;
+    let run = read(&app, waiting).await.setup_run_id.unwrap();
+    let assignment = worker.claim().await;
+    assert_eq!(
+        (assignment.held.setup_run_id, assignment.kind),
+        (run, Kind::RunnerRefresh)
+    );
+    finish(&worker, assignment.held, passed("b", "newer")).await;
+    assert_eq!(settled(&app, waiting).await.status, Status::Running);
+    let plans = app.host.plans();
+    assert_eq!(
+        plans.last().unwrap().base_digest.as_deref(),
+        Some("sha256:newer")
+    );
+    // And no session waits for another one.
+    let after = settled(&app, start(&app, id).await).await;
+    assert_eq!((after.status, after.setup_run_id), (Status::Running, None));
+}

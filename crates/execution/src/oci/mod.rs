@@ -345,9 +345,17 @@ impl OciRuntime {
         let found = found.map_err(other("reading the images"))?;
         let missing = || RuntimeError::NoImage(spec.runner_image.clone());
         let (image, rootfs) = found.ok_or_else(missing)?;
-        let digests = [&spec.layers[..], std::slice::from_ref(&image.digest)].concat();
+        let base_digest = spec.base_digest.clone().unwrap_or(image.digest.clone());
+        let digests = [&spec.layers[..], std::slice::from_ref(&base_digest)].concat();
         self.pins.pin(spec.id, &digests);
         // Whether something is there is looked at once it cannot go any more.
+        let rootfs = if base_digest == image.digest {
+            rootfs
+        } else {
+            let kept = self.config.images.rootfs_of(&base_digest);
+            let kept = kept.map_err(other("reading the images"))?;
+            kept.ok_or_else(|| RuntimeError::NoImage(base_digest.clone()))?
+        };
         if !rootfs.is_dir() {
             return Err(missing());
         }
@@ -363,7 +371,7 @@ impl OciRuntime {
         lowers.push(rootfs);
         Ok(Kept {
             lowers,
-            base_digest: image.digest,
+            base_digest,
             disk_bytes: u64::from(spec.disk_mib) << 20,
         })
     }

@@ -140,3 +140,29 @@ async fn a_disk_over_an_image_that_is_gone_is_refused_and_stays() {
     bench.runtime.destroy(kept).await.unwrap();
     bench.assert_clean().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn layers_lie_over_the_runner_image_that_they_were_made_on_or_nowhere() {
+    let (own, bench, _) = over_the_first_image();
+    let made = bench.start(&spec()).await;
+    bench.sh(made, "echo own >~/file").await.passed();
+    let saved = bench.runtime.save_image(made).await.unwrap();
+    bench.runtime.destroy(made).await.unwrap();
+    assert_eq!(saved.base_digest, image('1').digest);
+    let over = || SandboxSpec {
+        layers: vec![saved.digest.clone()],
+        base_digest: Some(saved.base_digest.clone()),
+        ..spec()
+    };
+    let look = "cat /etc/which ~/file";
+    build(own.path(), '2');
+    let id = bench.start(&over()).await;
+    assert_eq!(bench.sh(id, look).await.passed(), "1own\n");
+    let first = &saved.base_digest;
+    assert!(!bench.runtime.delete_layer(first).await.unwrap(), "used");
+    bench.runtime.destroy(id).await.unwrap();
+    assert!(bench.runtime.delete_layer(first).await.unwrap());
+    let refused = bench.runtime.prepare(&over()).await;
+    assert_eq!(refused, Err(RuntimeError::NoImage(first.clone())));
+    bench.assert_clean().await;
+}

@@ -246,6 +246,7 @@ pub fn spec() -> SandboxSpec {
         id: new_id(),
         runner_image: IMAGE.into(),
         layers: Vec::new(),
+        base_digest: None,
         cpu_milli: 2_000,
         memory_mib: 1_024,
         // The least whose file system is laid out as that of larger ones.

@@ -25,6 +25,7 @@ fn session(environment: &EnvironmentRow, number: u64) -> SessionRow {
             runner_image: "groundwork/runner:full".to_owned(),
             layers: vec!["sha256:1".to_owned(), "sha256:2".to_owned()],
             image: Some(ImageOrigin {
+                base_digest: Some("sha256:base".to_owned()),
                 image_id: "img_1".to_owned(),
                 generation: 3,
                 setup_run_id: rows::id(200),

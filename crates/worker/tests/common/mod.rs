@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use wire::worker::{
     Assignment, Directive, Fault, Gateway, GatewayError, Held, Hello, LogBatch, Order, Plan,
-    Reached, RunOutcome,
+    Reached, RunOutcome, RunnerImage,
 };
 use worker::{Agent, AgentConfig, Time};
 
@@ -86,6 +86,8 @@ pub struct State {
     pub outcomes: HashMap<SetupRunId, RunOutcome>,
     pub given_back: Vec<Fault>,
     pub hellos: Vec<Hello>,
+    /// The runner image, as reported last.
+    pub runner: Option<RunnerImage>,
 }
 
 /// A control plane that fences like the real one.
@@ -238,6 +240,15 @@ impl Gateway for FakeGateway {
             });
         }
         Ok(directives)
+    }
+    async fn report_images(
+        &self,
+        _: WorkerId,
+        _: &[String],
+        runner: Option<&RunnerImage>,
+    ) -> Result<Vec<String>, GatewayError> {
+        self.state().runner = runner.cloned();
+        Ok(Vec::new())
     }
     async fn reach(&self, held: Held, phase: Phase, _: Reached) -> Result<(), GatewayError> {
         let mut state = self.held(held)?;
