@@ -34,7 +34,7 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[allow(clippy::disallowed_methods, reason = "this is the port")]
     fn now(&self) -> Timestamp {
-        // A clock before 1970 reads as 1970: nothing is decided by it.
+        // A clock before 1970 reads as 1970: nothing is deleted or timed out by that (`control`'s trusted time).
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();

@@ -153,15 +153,15 @@ impl Control {
         F: FnOnce(ReceiptMaker) -> Fut,
         Fut: Future<Output = Result<T>>,
     {
-        let now = self.0.clock.now();
+        let trusted = self.trusted_now().await?;
         let claim = self
             .0
             .store
             .claim_receipt(
                 &key,
-                now,
-                now.plus_seconds(-limits::RECEIPT_SECONDS),
-                now.plus_seconds(-limits::RECEIPT_CLAIM_SECONDS),
+                self.0.clock.now(),
+                trusted.plus_seconds(-limits::RECEIPT_SECONDS),
+                trusted.plus_seconds(-limits::RECEIPT_CLAIM_SECONDS),
             )
             .await?;
         match claim {

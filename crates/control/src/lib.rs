@@ -39,6 +39,7 @@ pub mod sessions;
 pub mod setup_runs;
 pub mod staleness;
 mod throttle;
+mod trusted_time;
 mod validation;
 pub mod variables;
 mod view;
@@ -59,6 +60,7 @@ use leases::Leases;
 use passwords::Passwords;
 use ports::{Clock, Doorbell, Ids, Store};
 use throttle::Throttle;
+use trusted_time::TrustedTime;
 use views::Views;
 use wire::session_host::SessionHost;
 
@@ -97,6 +99,7 @@ struct Inner {
     config: Config,
     passwords: Passwords,
     throttle: Mutex<Throttle>,
+    trusted: TrustedTime,
     leases: Mutex<Leases>,
     layers: Mutex<Layers>,
     views: Views,
@@ -108,6 +111,7 @@ impl Control {
     /// Builds it.
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(Inner {
+            trusted: TrustedTime::new(&*parts.clock),
             store: parts.store,
             clock: parts.clock,
             ids: parts.ids,

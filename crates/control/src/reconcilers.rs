@@ -163,16 +163,21 @@ impl Control {
         Ok(count)
     }
 
-    /// Removes old idempotency receipts, expired sign-ins and logs past their retention; answers how many.
+    /// Removes old idempotency receipts, expired sign-ins and logs past their retention, as far as time is trusted; answers
+    /// how many.
     pub async fn tick_retention(&self) -> Result<u64> {
-        let now = self.0.clock.now();
+        let now = self.trusted_now().await?;
+        self.keep_trusted_time().await?;
         let store = &self.0.store;
         let receipts = store
             .delete_receipts(now.plus_seconds(-limits::RECEIPT_SECONDS))
             .await?;
         let sessions = store.delete_expired_web_sessions(now).await?;
         let logs = store
-            .delete_logs(now.plus_seconds(-self.0.config.log_retention_seconds), now)
+            .delete_logs(
+                now.plus_seconds(-self.0.config.log_retention_seconds),
+                self.0.clock.now(),
+            )
             .await?;
         Ok(receipts + sessions + logs)
     }

@@ -19,8 +19,9 @@ pub use sessions::*;
 pub use storage::*;
 use uuid::Uuid;
 
-/// Wall-clock time for what is stored and shown, and waiting. Leases, timeouts and retention are decided against
-/// [`Clock::monotonic`], so that a jump of the wall clock moves none of them (spec 4-execution, *Faults*).
+/// Wall-clock time for what is stored and shown, and waiting. Leases and timeouts are decided against [`Clock::monotonic`],
+/// retention against a wall clock that goes only about as fast as it (`trusted_time`), so that a jump of the wall clock
+/// moves none of them (spec 4-execution, *Faults*).
 pub trait Clock: Send + Sync {
     /// The wall clock.
     fn now(&self) -> Timestamp;

@@ -24,6 +24,7 @@ mod leases;
 mod log_reading;
 mod members;
 mod policy;
+mod retention;
 mod run_records;
 mod runner_refresh;
 mod saving;
