@@ -368,14 +368,14 @@ impl Control {
         change: impl Fn(&mut UserRow),
     ) -> Result<i64> {
         for _ in 0..crate::RACES_MAX {
-            let mut row = self.own_row(ctx).await?;
-            let expected = row.session_epoch;
+            let before = self.own_row(ctx).await?;
+            let mut row = before.clone();
             change(&mut row);
             let fx = Effects {
                 audit: vec![self.audit(ctx, row.organization_id, action, row.user_id, json!({}))],
                 ..Effects::default()
             };
-            match self.0.store.update_user(expected, &row, fx).await? {
+            match self.0.store.update_user(&before, &row, fx).await? {
                 Written::Done => return Ok(row.session_epoch),
                 Written::Stale => {}
             }

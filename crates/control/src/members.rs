@@ -148,12 +148,7 @@ impl Control {
                 audit: vec![self.audit(ctx, org, action, id, detail)],
                 ..Effects::default()
             };
-            match self
-                .0
-                .store
-                .update_user(before.session_epoch, &user, fx)
-                .await?
-            {
+            match self.0.store.update_user(&before, &user, fx).await? {
                 Written::Done => return Ok(user),
                 // Somebody was faster: look again, also whether an admin is left.
                 Written::Stale => {}

@@ -122,11 +122,13 @@ async fn apply(db: &Database, choice: u32, n: [u64; 4], step: u64) -> String {
             let Some(mut user) = db.user(rows::id(a)).await.unwrap() else {
                 return "no such user".to_owned();
             };
+            let before = user.clone();
             user.role = Role::ALL[usize::try_from(b % 3).unwrap()];
             user.removed_at = (c == 0).then_some(now);
             user.session_epoch += 1;
-            let expected = user.session_epoch - 1 - i64::try_from(d / 4).unwrap();
-            seen(db.update_user(expected, &user, fx).await)
+            let mut before = before;
+            before.session_epoch -= i64::try_from(d / 4).unwrap();
+            seen(db.update_user(&before, &user, fx).await)
         }
         2 => seen(
             db.insert_invitation(&rows::invitation(1, a, rows::id(b)), fx)

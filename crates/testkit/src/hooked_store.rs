@@ -177,11 +177,11 @@ impl Store for HookedStore {
     }
     async fn update_user(
         &self,
-        expected_epoch: i64,
+        before: &UserRow,
         user: &UserRow,
         fx: Effects,
     ) -> Result<Written, StoreError> {
-        hooked!(self, update_user(expected_epoch, user, fx))
+        hooked!(self, update_user(before, user, fx))
     }
     async fn insert_invitation(
         &self,

@@ -181,11 +181,11 @@ pub trait Store: ImageStore + SecretStore + SessionStore + Send + Sync {
         invitation: Option<(InvitationId, Timestamp)>,
         fx: Effects,
     ) -> Result<Written, StoreError>;
-    /// Replaces a member's row if its `session_epoch` is still `expected_epoch`; refuses (`Stale`) a change that would
-    /// leave the organization without an admin.
+    /// Replaces a member's row if everything in it is still as in `before`; refuses (`Stale`) a change that would leave the
+    /// organization without an admin.
     async fn update_user(
         &self,
-        expected_epoch: i64,
+        before: &UserRow,
         user: &UserRow,
         fx: Effects,
     ) -> Result<Written, StoreError>;

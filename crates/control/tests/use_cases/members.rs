@@ -176,6 +176,45 @@ async fn two_admins_who_remove_each_other_at_once_leave_one() {
 }
 
 #[tokio::test]
+async fn a_members_own_edit_does_not_undo_a_new_role() {
+    let app = TestApp::start().await;
+    let member = app.member(Role::Admin, "m@example.com").await;
+    let id = member.member().unwrap().user_id;
+    let (control, admin) = (app.control.clone(), app.admin.clone());
+    app.store
+        .once(testkit::Moment::Before("update_user"), move || async move {
+            let demoted = control.change_role(&admin, id, Role::User).await;
+            assert_eq!(demoted.unwrap().role, Role::User);
+            Ok(())
+        });
+    let renamed = app.control.change_display_name(&member, "Mo").await;
+    renamed.unwrap();
+    assert!(app.store.all_used());
+    let row = app.store.inner().user(id).await.unwrap().unwrap();
+    assert_eq!((row.role, row.display_name.as_str()), (Role::User, "Mo"));
+}
+
+#[tokio::test]
+async fn a_new_role_does_not_undo_a_members_own_edit() {
+    let app = TestApp::start().await;
+    let member = app.member(Role::User, "m@example.com").await;
+    let id = member.member().unwrap().user_id;
+    let control = app.control.clone();
+    app.store
+        .once(testkit::Moment::Before("update_user"), move || async move {
+            let renamed = control.change_display_name(&member, "Mo").await;
+            renamed.unwrap();
+            Ok(())
+        });
+    let changed = app.control.change_role(&app.admin, id, Role::Developer);
+    assert_eq!(changed.await.unwrap().role, Role::Developer);
+    assert!(app.store.all_used());
+    let row = app.store.inner().user(id).await.unwrap().unwrap();
+    let kept = (row.role, row.display_name.as_str());
+    assert_eq!(kept, (Role::Developer, "Mo"));
+}
+
+#[tokio::test]
 async fn a_removed_member_is_out_at_once() {
     let app = TestApp::start().await;
     let developer = app.member(Role::Developer, "d@example.com").await;

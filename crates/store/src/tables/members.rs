@@ -174,7 +174,7 @@ async fn insert(tx: &mut Tx<'_>, user: &UserRow) -> Result<(), StoreError> {
 
 pub(super) async fn update_user(
     db: &Database,
-    expected_epoch: i64,
+    before: &UserRow,
     user: &UserRow,
     fx: Effects,
 ) -> Result<Written, StoreError> {
@@ -189,7 +189,9 @@ pub(super) async fn update_user(
         .execute(
             "UPDATE users SET email = $1, display_name = $2, role = $3, password_hash = $4, \
              session_epoch = $5, removed_at = $6 \
-             WHERE user_id = $7 AND organization_id = $8 AND session_epoch = $9",
+             WHERE user_id = $7 AND organization_id = $8 AND session_epoch = $9 AND email = $10 \
+             AND display_name = $11 AND role = $12 AND password_hash IS NOT DISTINCT FROM $13 \
+             AND removed_at IS NOT DISTINCT FROM $14",
             values![
                 &user.email,
                 &user.display_name,
@@ -199,7 +201,12 @@ pub(super) async fn update_user(
                 user.removed_at,
                 user.user_id,
                 user.organization_id,
-                expected_epoch,
+                before.session_epoch,
+                &before.email,
+                &before.display_name,
+                before.role.as_str(),
+                &before.password_hash,
+                before.removed_at,
             ],
         )
         .await?;

@@ -59,11 +59,11 @@ impl Store for Database {
     }
     async fn update_user(
         &self,
-        expected_epoch: i64,
+        before: &UserRow,
         user: &UserRow,
         fx: Effects,
     ) -> Result<Written, StoreError> {
-        members::update_user(self, expected_epoch, user, fx).await
+        members::update_user(self, before, user, fx).await
     }
     async fn insert_invitation(
         &self,

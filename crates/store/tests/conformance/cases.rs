@@ -11,6 +11,7 @@ macro_rules! suite {
                 an_organization_keeps_an_admin,
                 racing_demotions_leave_an_admin,
                 an_update_of_an_older_epoch_is_stale,
+                an_update_of_a_member_that_changed_in_anything_is_stale,
                 an_invitation_is_accepted_once_and_in_time,
                 invitations_are_listed_until_closed,
                 api_keys_live_until_revoked,

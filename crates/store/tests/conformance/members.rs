@@ -1,6 +1,6 @@
 //! Organizations, members, invitations, API keys.
 
-use control::ports::{Store, StoreError, Written};
+use control::ports::{Store, StoreError, Written, rows::UserRow};
 use domain::{ids::UserId, roles::Role};
 
 use super::fixture::{at_once, bootstrapped};
@@ -78,7 +78,7 @@ pub async fn an_address_is_taken_until_its_member_is_removed(bed: &Bed) {
     let mut removed = first.clone();
     removed.removed_at = Some(rows::at(99));
     removed.session_epoch += 1;
-    let done = bed.db.update_user(1, &removed, rows::none()).await;
+    let done = bed.db.update_user(&first, &removed, rows::none()).await;
     assert_eq!(done.unwrap(), Written::Done);
     assert!(bed.db.user_by_email(&first.email).await.unwrap().is_none());
     let done = bed.db.insert_user(&second, None, rows::none()).await;
@@ -94,7 +94,10 @@ pub async fn an_organization_keeps_an_admin(bed: &Bed) {
     let mut removed = admin.clone();
     removed.removed_at = Some(rows::at(5));
     for change in [&demoted, &removed] {
-        let refused = bed.db.update_user(1, change, rows::audited(1, 1)).await;
+        let refused = bed
+            .db
+            .update_user(&admin, change, rows::audited(1, 1))
+            .await;
         assert_eq!(refused.unwrap(), Written::Stale);
         assert!(bed.db.user(admin.user_id).await.unwrap() == Some(admin.clone()));
         assert!(bed.db.audit(rows::id(1), None, 9).await.unwrap().is_empty());
@@ -105,7 +108,7 @@ pub async fn an_organization_keeps_an_admin(bed: &Bed) {
         .insert_user(&other, None, rows::none())
         .await
         .unwrap();
-    let done = bed.db.update_user(1, &demoted, rows::none()).await;
+    let done = bed.db.update_user(&admin, &demoted, rows::none()).await;
     assert_eq!(done.unwrap(), Written::Done);
 }
 
@@ -120,9 +123,12 @@ pub async fn racing_demotions_leave_an_admin(bed: &Bed) {
             .unwrap();
     }
     let results = at_once(bed, 6, |db, number| async move {
-        let mut demoted = rows::user(1, number + 1, Role::Admin);
+        let admin = rows::user(1, number + 1, Role::Admin);
+        let mut demoted = admin.clone();
         demoted.role = Role::User;
-        db.update_user(1, &demoted, rows::none()).await.unwrap()
+        db.update_user(&admin, &demoted, rows::none())
+            .await
+            .unwrap()
     })
     .await;
     let stale = results.iter().filter(|r| **r == Written::Stale).count();
@@ -134,11 +140,43 @@ pub async fn an_update_of_an_older_epoch_is_stale(bed: &Bed) {
     let mut next = admin.clone();
     next.session_epoch = 2;
     next.password_hash = Some("$argon2id$other".to_owned());
-    let done = bed.db.update_user(1, &next, rows::none()).await;
+    let done = bed.db.update_user(&admin, &next, rows::none()).await;
     assert_eq!(done.unwrap(), Written::Done);
-    let again = bed.db.update_user(1, &admin, rows::none()).await;
+    let again = bed.db.update_user(&admin, &admin, rows::none()).await;
     assert_eq!(again.unwrap(), Written::Stale);
     assert!(bed.db.user(admin.user_id).await.unwrap() == Some(next));
+}
+
+pub async fn an_update_of_a_member_that_changed_in_anything_is_stale(bed: &Bed) {
+    bootstrapped(bed).await;
+    let mut row = rows::user(1, 2, Role::Developer);
+    let done = bed.db.insert_user(&row, None, rows::none()).await;
+    assert_eq!(done.unwrap(), Written::Done);
+    let changes: [fn(&mut UserRow); 7] = [
+        |row| row.role = Role::User,
+        |row| row.display_name = "Somebody else".to_owned(),
+        |row| row.email = "other@example.com".to_owned(),
+        |row| row.password_hash = None,
+        |row| row.password_hash = Some("$argon2id$new".to_owned()),
+        |row| row.session_epoch += 1,
+        |row| row.removed_at = Some(rows::at(7)),
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let before = row.clone();
+        change(&mut row);
+        let done = bed.db.update_user(&before, &row, rows::none()).await;
+        assert_eq!(done.unwrap(), Written::Done, "{number}");
+        let mut late = before.clone();
+        late.role = Role::Admin;
+        let refused = bed
+            .db
+            .update_user(&before, &late, rows::audited(1, 1))
+            .await;
+        assert_eq!(refused.unwrap(), Written::Stale, "{number}");
+        let kept = bed.db.user(row.user_id).await.unwrap();
+        assert!(kept.as_ref() == Some(&row), "{number}");
+        assert!(bed.db.audit(rows::id(1), None, 9).await.unwrap().is_empty());
+    }
 }
 
 pub async fn an_invitation_is_accepted_once_and_in_time(bed: &Bed) {
@@ -302,9 +340,10 @@ pub async fn what_another_pool_changes_of_a_key_or_its_owner_counts_at_once(bed:
     let read = || async { bed.db.api_key_by_hash("secret20").await.unwrap().unwrap() };
     let mut owner = owner;
     for role in [Role::User, Role::Admin, Role::Developer] {
+        let before = owner.clone();
         owner.role = role;
-        let done = other.update_user(1, &owner, rows::none()).await.unwrap();
-        assert_eq!(done, Written::Done);
+        let done = other.update_user(&before, &owner, rows::none()).await;
+        assert_eq!(done.unwrap(), Written::Done);
         for _ in 0..3 {
             assert_eq!(read().await.owner_role, role);
         }
@@ -322,8 +361,9 @@ pub async fn what_another_pool_changes_of_a_key_or_its_owner_counts_at_once(bed:
         .await;
     assert_eq!(done.unwrap(), Written::Done);
     assert_eq!(read().await.key.revoked_at, Some(rows::at(40)));
+    let before = owner.clone();
     owner.removed_at = Some(rows::at(50));
-    let done = other.update_user(1, &owner, rows::none()).await;
+    let done = other.update_user(&before, &owner, rows::none()).await;
     assert_eq!(done.unwrap(), Written::Done);
     assert_eq!(read().await.owner_removed_at, Some(rows::at(50)));
     other.close().await;
