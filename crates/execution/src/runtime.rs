@@ -338,7 +338,8 @@ pub trait Runtime: Send + Sync {
         script: &ScriptSpec,
         events: mpsc::Sender<Event>,
     ) -> Result<ScriptEnd, RuntimeError>;
-    /// Kills everything inside at once; the sandbox's disk stays until `destroy`.
+    /// Kills everything inside at once, and breaks off a save, which then ends in [`RuntimeError::Lost`] and leaves nothing;
+    /// the sandbox's disk stays until `destroy`.
     async fn stop(&self, id: SandboxId) -> Result<(), RuntimeError>;
     /// Stops everything inside and keeps the prepared file system as a content-addressed layer.
     async fn save_image(&self, id: SandboxId) -> Result<SavedLayer, RuntimeError>;

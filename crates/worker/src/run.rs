@@ -413,13 +413,14 @@ impl Run {
             return Ending::Finish(Box::new(outcome));
         }
         let message = match error {
-            RuntimeError::Lost(why) => format!("The sandbox was lost: {why}."),
+            RuntimeError::Lost(why) => lost_sentence(why),
             _ => "The script could not be run.".to_owned(),
         };
         Ending::GiveBack(fault("sandbox_lost", message))
     }
 
-    /// Saves the prepared file system. That it could not be saved does not make the script fail.
+    /// Saves the prepared file system. That it could not be saved does not make the script fail; that it was lost does not
+    /// count as saved or not saved.
     async fn commit(&mut self) -> Result<Result<SavedLayer, Fault>, Ending> {
         let started = self.shared.time.monotonic();
         let runtime = Arc::clone(&self.shared.runtime);
@@ -444,6 +445,12 @@ impl Run {
                 self.log.note(&outcome::saved_note(&layer, took)).await?;
                 return Ok(Ok(layer));
             }
+            Ok(Err(RuntimeError::Lost(why))) => {
+                // It may be lost because it was to be.
+                self.stopped()?;
+                tracing::warn!(why, run = %self.held.setup_run_id, "a sandbox was lost while it was saved");
+                return Err(Ending::GiveBack(fault("sandbox_lost", lost_sentence(&why))));
+            }
             Ok(Err(RuntimeError::Save { reason, message })) => {
                 fault(&reason, outcome::sentence(&message))
             }
@@ -465,6 +472,10 @@ impl Run {
             .await?;
         Ok(Err(failure))
     }
+}
+
+fn lost_sentence(why: &str) -> String {
+    format!("The sandbox was lost: {why}.")
 }
 
 /// Which policy is in force, so that one can see that an edit has taken effect.

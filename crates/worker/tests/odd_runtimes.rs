@@ -22,7 +22,10 @@ use execution::{
     },
 };
 use testkit::{Scenario, ScriptedRuntime};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
 use wire::{
     session_host::{HostError, Presence, SessionHost, SessionPlan},
     worker::{Plan, RunResult},
@@ -44,6 +47,10 @@ enum Way {
     Panics,
     /// A file to mount comes, or the runtime says why not; `None`: neither.
     Fetches(Option<Result<u64, RuntimeError>>),
+    /// Saving takes until the sandbox is stopped, and then says that it is lost.
+    SavesUntilStopped(Notify),
+    /// The sandbox dies while it is saved.
+    DiesWhileSaved,
 }
 
 #[async_trait]
@@ -86,10 +93,21 @@ impl Runtime for Odd {
         self.inner.run_script(id, script, events).await
     }
     async fn stop(&self, id: SandboxId) -> Result<(), RuntimeError> {
+        if let Way::SavesUntilStopped(stopped) = &self.way {
+            stopped.notify_one();
+        }
         self.inner.stop(id).await
     }
     async fn save_image(&self, id: SandboxId) -> Result<SavedLayer, RuntimeError> {
-        self.inner.save_image(id).await
+        let lost = |why: &str| Err(RuntimeError::Lost(why.to_owned()));
+        match &self.way {
+            Way::SavesUntilStopped(stopped) => {
+                stopped.notified().await;
+                lost("it has been stopped")
+            }
+            Way::DiesWhileSaved => lost("the process that held it ended"),
+            _ => self.inner.save_image(id).await,
+        }
     }
     async fn exec(
         &self,
@@ -176,6 +194,44 @@ async fn a_panic_while_driving_releases_compute_and_gives_the_run_back() {
         .until("it is given back", |s| !s.given_back.is_empty())
         .await;
     assert_eq!(worker.gateway.state().given_back[0].reason, "worker_fault");
+    assert_eq!(worker.runtime.living(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_while_the_image_is_saved_breaks_the_save_off() {
+    let worker = odd(Way::SavesUntilStopped(Notify::new()));
+    let run = worker.gateway.admit(plan("true\n"));
+    worker
+        .until("it is saved", |s| s.phases.contains(&Phase::Commit))
+        .await;
+    let asked = Instant::now();
+    worker.gateway.cancel(run);
+    let outcome = worker.outcome(run).await;
+    assert_eq!(outcome.result, RunResult::Cancelled);
+    assert_eq!(outcome.phase, Phase::Commit);
+    assert!(outcome.capture_failure.is_none(), "{outcome:?}");
+    assert!(
+        asked.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        asked.elapsed()
+    );
+    assert_eq!(worker.runtime.living(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_that_dies_while_it_is_saved_gives_the_run_back() {
+    let worker = odd(Way::DiesWhileSaved);
+    worker.gateway.admit(plan("true\n"));
+    worker
+        .until("it is given back", |s| !s.given_back.is_empty())
+        .await;
+    let state = worker.gateway.state();
+    assert!(state.outcomes.is_empty(), "{:?}", state.outcomes);
+    assert_eq!(state.given_back[0].reason, "sandbox_lost");
+    assert_eq!(
+        state.given_back[0].message,
+        "The sandbox was lost: the process that held it ended."
+    );
     assert_eq!(worker.runtime.living(), 0);
 }
 

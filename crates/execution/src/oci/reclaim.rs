@@ -53,16 +53,25 @@ fn leftover(kind: &str, what: impl Into<String>) -> Leftover {
 /// that is one that outlives its sandbox.
 pub(super) fn sandbox(config: &OciConfig, id: SandboxId, keep: bool) -> Result<(), RuntimeError> {
     let dir = config.sandboxes().join(id.to_string());
-    if !dir.exists()
-        && !config.runtime_root().join(id.to_string()).exists()
-        && cgroup(config, id).present().is_empty()
-    {
-        return Ok(());
-    }
+    let is_there = dir.exists()
+        || config.runtime_root().join(id.to_string()).exists()
+        || !cgroup(config, id).present().is_empty();
     let failed = |what: &str, error: io::Error| {
         RuntimeError::Other(format!("removing sandbox {id}: {what}: {error}"))
     };
-    end_shim(config, id, &dir);
+    if is_there {
+        end_shim(config, id, &dir);
+    }
+    // Of a save that a kill broke off. With the shim gone nobody writes to it any more.
+    let partial = config.images.layers_dir().join(format!("{id}.partial"));
+    if let Err(error) = fs::remove_dir_all(partial)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(failed("its unfinished layer", error));
+    }
+    if !is_there {
+        return Ok(());
+    }
     end_container(config, id);
     cgroup(config, id)
         .destroy()
@@ -352,14 +361,7 @@ pub(super) fn all(config: &OciConfig, ours: &[SandboxId]) -> Result<Vec<Leftover
         if ours.contains(&id) {
             continue;
         }
-        let partial = config.images.layers_dir().join(format!("{id}.partial"));
-        let cleared = sandbox(config, id, true).and_then(|()| match fs::remove_dir_all(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(RuntimeError::Other(
-                format!("removing an unfinished layer: {error}"),
-            )),
-            _ => Ok(()),
-        });
-        match cleared {
+        match sandbox(config, id, true) {
             Ok(()) => removed.extend(items),
             Err(error) => {
                 tracing::error!(%error, sandbox = %id, "reclaiming");

@@ -39,7 +39,7 @@ pub struct Copied {
 
 /// Copies `from` to `to`, which must not exist. Sockets are left out, and so are the overlay's notes to itself that mean
 /// nothing elsewhere (`trusted.overlay.origin` and others but `opaque`). `room` is told of the bytes that the copy takes,
-/// before many more are written; its error ends the copying.
+/// before many more are written, and asked again and again while none are; its error ends the copying.
 ///
 /// # Errors
 /// Those of the file systems, and of `room`.
@@ -184,13 +184,14 @@ impl Work<'_> {
             let want = usize::try_from(size - at).unwrap_or(CHUNK).min(CHUNK);
             from.read_exact_at(&mut self.buffer[..want], at)?;
             let chunk = &self.buffer[..want];
+            let mut written = 0;
             if chunk.iter().any(|byte| *byte != 0) {
                 self.hash.update(at.to_le_bytes());
                 self.hash.update(chunk);
-                let written = write_sparse(&to, chunk, at)?;
+                written = write_sparse(&to, chunk, at)?;
                 self.bytes += written;
-                (self.room)(written)?;
             }
+            (self.room)(written)?;
             at += want as u64;
         }
         to.set_len(size)

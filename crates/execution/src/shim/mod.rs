@@ -238,7 +238,9 @@ async fn work(
         });
     }
     let result = requests(&mut read, &sandbox, &voice).await;
+    sandbox.break_off();
     let stopped = sandbox.stop(End::Stopped).await;
+    sandbox.end_save().await;
     sandbox.close();
     stopped.map_err(io::Error::other)?;
     result
@@ -315,6 +317,7 @@ async fn requests(
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .cancel();
+                    sandbox.break_off();
                     sandbox.stop(End::Stopped).await.map(|()| Reply::Done)
                 }
                 Request::Save => {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -40,6 +40,9 @@ const EGRESS_WAITING: usize = 1_024;
 const COMMANDS_MAX: usize = 128;
 /// Most connections to ports inside at once.
 const CONNECTIONS_MAX: usize = 256;
+/// How long a save that is to break off may take to do so, before the sandbox ends under it: less than whoever removes what
+/// is left waits for the shim.
+const SAVE_END: Duration = Duration::from_secs(2);
 /// Most pipes of ended commands that are still read; beyond that, who writes to one gets SIGPIPE.
 const HELD_MAX: usize = 256;
 
@@ -71,6 +74,10 @@ pub struct Sandbox {
     pub egress: Mutex<mpsc::Receiver<egress::EgressEvent>>,
     /// Commands of a session.
     pub commands: Commands,
+    /// Held by a save: one at a time, all of the same sandbox write to the same place.
+    pub saving: tokio::sync::Mutex<()>,
+    /// Nobody wants the sandbox saved any more.
+    unwanted: AtomicBool,
     root: Root,
     _gateway: Gateway,
     slot: Slot,
@@ -189,6 +196,8 @@ impl Sandbox {
             network,
             egress: egress.into(),
             commands: Commands::default(),
+            saving: tokio::sync::Mutex::default(),
+            unwanted: AtomicBool::new(false),
             root,
             _gateway: gateway,
             slot: ground.slot,
@@ -210,6 +219,27 @@ impl Sandbox {
             );
         }
         self.container.kill().await
+    }
+
+    /// From now on nothing is saved: a save that is under way breaks off.
+    pub fn break_off(&self) {
+        self.unwanted.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether [`Self::break_off`] was called.
+    pub fn is_broken_off(&self) -> bool {
+        self.unwanted.load(Ordering::SeqCst)
+    }
+
+    /// Breaks off a save that is under way and waits a moment for it: it holds the disk, and removes its copy.
+    pub async fn end_save(&self) {
+        self.break_off();
+        if tokio::time::timeout(SAVE_END, self.saving.lock())
+            .await
+            .is_err()
+        {
+            tracing::warn!("a save did not break off in time");
+        }
     }
 
     /// Host id of the sandbox's root.

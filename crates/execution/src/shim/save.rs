@@ -38,7 +38,7 @@ impl Sandbox {
     /// Stops everything inside and keeps the upper directory. Saving the same content twice gives the same layer.
     ///
     /// # Errors
-    /// [`RuntimeError::Save`]; nothing half-made is left.
+    /// [`RuntimeError::Save`]; [`RuntimeError::Lost`] when it was broken off. Nothing half-made is left.
     pub async fn save(self: std::sync::Arc<Self>) -> Result<SavedLayer, RuntimeError> {
         self.stop(End::Stopped).await?;
         let (done, result) = tokio::sync::oneshot::channel();
@@ -54,17 +54,35 @@ impl Sandbox {
     }
 
     fn save_stopped(&self) -> Result<SavedLayer, RuntimeError> {
+        let _one = self.saving.blocking_lock();
+        self.keep_upper().map_err(|error| {
+            if self.is_broken_off() {
+                RuntimeError::Lost("it has been stopped".into())
+            } else {
+                failed(&error)
+            }
+        })
+    }
+
+    /// An error as soon as nobody wants the save any more.
+    fn still_wanted(&self) -> io::Result<()> {
+        if self.is_broken_off() {
+            return Err(io::Error::other("the save was broken off"));
+        }
+        Ok(())
+    }
+
+    fn keep_upper(&self) -> io::Result<SavedLayer> {
+        self.still_wanted()?;
         self.close_root();
         // Reports what the disk lost since it was mounted, which nobody inside may have heard of.
-        fs::File::open(self.disk())
-            .and_then(sys::syncfs)
-            .map_err(|error| failed(&error))?;
+        fs::File::open(self.disk()).and_then(sys::syncfs)?;
         let upper = self.upper();
         for scratch in ["tmp", "var/tmp"] {
-            empty(&upper, Path::new(scratch)).map_err(|error| failed(&error))?;
+            empty(&upper, Path::new(scratch))?;
         }
         let layers = &self.plan.layers_dir;
-        crate::images::make_private(layers).map_err(|error| failed(&error))?;
+        crate::images::make_private(layers)?;
         let partial = layers.join(format!("{}.partial", self.plan.sandbox));
         let space = Space {
             dir: layers.clone(),
@@ -72,13 +90,14 @@ impl Sandbox {
             reserve: self.plan.disk_reserve,
         };
         let (used, _) = disk::usage(&self.disk());
+        let wanted = || self.still_wanted();
         let kept = space
             .need(used)
-            .and_then(|()| keep(&upper, &partial, layers, &space));
+            .and_then(|()| keep(&upper, &partial, layers, &space, &wanted));
         if kept.is_err() {
             let _ = fs::remove_dir_all(&partial);
         }
-        let (digest, size_bytes) = kept.map_err(|error| failed(&error))?;
+        let (digest, size_bytes) = kept?;
         Ok(SavedLayer {
             digest: format!("sha256:{digest}"),
             size_bytes,
@@ -88,13 +107,24 @@ impl Sandbox {
 }
 
 /// Copies, makes the copy durable, and gives it its name. Running sandboxes and the database need room, too: what stays in
-/// reserve, and what sandboxes were promised, is not for the copy.
-fn keep(upper: &Path, partial: &Path, layers: &Path, space: &Space) -> io::Result<(String, u64)> {
+/// reserve, and what sandboxes were promised, is not for the copy. An error of `wanted` ends it.
+fn keep(
+    upper: &Path,
+    partial: &Path,
+    layers: &Path,
+    space: &Space,
+    wanted: &dyn Fn() -> io::Result<()>,
+) -> io::Result<(String, u64)> {
     if partial.exists() {
         fs::remove_dir_all(partial)?;
     }
-    let copied = copy::tree(upper, partial, &mut space.watch())?;
+    let mut room = space.watch();
+    let copied = copy::tree(upper, partial, &mut |bytes| {
+        wanted()?;
+        room(bytes)
+    })?;
     sys::syncfs(fs::File::open(partial)?)?;
+    wanted()?;
     let kept = layers.join(&copied.digest);
     if kept.exists() {
         fs::remove_dir_all(partial)?;

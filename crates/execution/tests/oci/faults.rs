@@ -1,11 +1,14 @@
 //! Things that die, and that nothing is left of them.
 
-use std::process::Command;
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use domain::ids::SandboxId;
 use execution::{
     oci::OciRuntime,
-    runtime::{Runtime, RuntimeError},
+    runtime::{Runtime, RuntimeError, SandboxSpec, SavedLayer},
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -157,7 +160,7 @@ async fn a_container_that_cannot_start_says_why_and_leaves_nothing() {
 async fn eight_sandboxes_at_once() {
     let bench = Bench::new();
     let specs: Vec<_> = (0..8).map(|_| spec()).collect();
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     let runs = specs.iter().map(|spec| async {
         let id = bench.start(spec).await;
         let ran = bench
@@ -174,7 +177,7 @@ async fn eight_sandboxes_at_once() {
     let out = futures::future::join_all(runs).await;
     assert_eq!(out, vec!["42\n"; 8]);
     assert!(
-        started.elapsed() < std::time::Duration::from_secs(30),
+        started.elapsed() < Duration::from_secs(30),
         "{:?}",
         started.elapsed()
     );
@@ -202,4 +205,63 @@ async fn runc_does_as_well() {
         (7, "sandbox\n0\n".into(), "to-stderr\n".into())
     );
     bench.assert_clean().await;
+}
+
+/// A sandbox whose save takes a while and is under way when `break_off` is called: how the save ends, and after how long. What
+/// it copied is gone then; so is everything else once the sandbox is destroyed.
+async fn save_broken_off(
+    bench: &Bench,
+    break_off: impl AsyncFnOnce(SandboxId),
+) -> (Result<SavedLayer, RuntimeError>, Duration) {
+    let large = SandboxSpec {
+        disk_mib: 2_048,
+        ..spec()
+    };
+    let id = bench.start(&large).await;
+    // Both kinds of slow: much to hash and write, and many to make.
+    let script = "head -c 500M /dev/urandom >/workspace/a\nmkdir /workspace/b; cd /workspace/b; seq 20000 | xargs touch\n";
+    bench.script(id, script, HANGS).await.unwrap().passed();
+    let runtime = bench.runtime.clone();
+    let saving = tokio::spawn(async move { runtime.save_image(id).await });
+    let partial = bench.layers().join(format!("{id}.partial"));
+    eventually("the copy is under way", async || partial.exists()).await;
+    let begun = Instant::now();
+    break_off(id).await;
+    let saved = saving.await.unwrap();
+    let took = begun.elapsed();
+    bench.runtime.destroy(id).await.unwrap();
+    assert_eq!(std::fs::read_dir(bench.layers()).unwrap().count(), 0);
+    bench.assert_clean().await;
+    (saved, took)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_breaks_a_save_off_at_once_and_leaves_nothing_of_it() {
+    let bench = Bench::new();
+    let (saved, took) = save_broken_off(&bench, async |id| {
+        bench.runtime.stop(id).await.unwrap();
+    })
+    .await;
+    assert_eq!(saved, Err(RuntimeError::Lost("it has been stopped".into())));
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shim_that_is_killed_while_it_saves_leaves_nothing_of_the_copy() {
+    let bench = Bench::new();
+    let (saved, _) = save_broken_off(&bench, async |id| {
+        kill(shim(id), Signal::SIGKILL).unwrap();
+    })
+    .await;
+    assert!(matches!(saved, Err(RuntimeError::Lost(_))), "{saved:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_save_whose_worker_goes_away_breaks_off_and_leaves_nothing() {
+    let bench = Bench::new();
+    let (saved, _) = save_broken_off(&bench, async |id| {
+        bench.runtime.destroy(id).await.unwrap();
+    })
+    .await;
+    assert!(matches!(saved, Err(RuntimeError::Lost(_))), "{saved:?}");
 }
