@@ -211,7 +211,7 @@ pub struct ScriptEnd {
     pub last_line: u32,
     /// How long that line had been running.
     pub last_line_for: Duration,
-    /// The memory limit killed a process.
+    /// The memory limit killed a process while the last statement ran.
     pub out_of_memory: bool,
     /// Bytes of the disk: used and size, as the file system says.
     pub disk_used: u64,

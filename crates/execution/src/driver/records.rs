@@ -85,6 +85,20 @@ pub(super) enum Kind {
 }
 
 impl Record {
+    /// The line at the top of the log: where and as whom the script runs, as the record of its start has it.
+    pub(super) fn shell_note(&self) -> String {
+        let mut fields = self.command.split('\t');
+        let mut next = || fields.next().unwrap_or_default();
+        let (version, user, home, options) = (next(), next(), next(), next());
+        let usual = ["braceexpand", "hashall", "interactive-comments"];
+        let options: Vec<&str> = options.split(':').filter(|o| !usual.contains(o)).collect();
+        format!(
+            "The script runs as {user} in {}, HOME={home}, in a bash {version} login shell with {}.",
+            self.file,
+            options.join(", ")
+        )
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.splitn(9, '\t');
         let mut next = || fields.next();

@@ -64,15 +64,16 @@ pub struct Stops<'a> {
     pub kill: Box<dyn FnOnce() + Send + 'a>,
 }
 
-/// What happened beside the script since it was asked last, in order.
+/// What happened beside the script since it was asked last, in order. It is asked as each statement begins.
 pub type Beside<'a> = Box<dyn FnMut() -> Vec<Event> + Send + 'a>;
 
 /// Serves a script that has been started with [`ControlDir::command`], until its shell has ended and its output is read.
 /// Never waits for the pipes to be closed. A full `sink` makes the script wait; a closed one makes its output be thrown
 /// away.
 ///
-/// `stdout` and `stderr` are the reading ends of pipes; `exit` gives the raw status of `wait`; `beside` is asked before each
-/// marker, while the shell waits: what the statements before it did stands before it.
+/// `stdout` and `stderr` are the reading ends of pipes; `exit` gives the raw status of `wait`; `beside` is asked as each
+/// statement begins, while the shell waits: what the statements before it did stands before its marker. Only in a loop that
+/// has gone round often does the shell not wait; `beside` is asked a moment later then.
 ///
 /// # Errors
 /// When the descriptors cannot be watched.
@@ -97,6 +98,7 @@ where
         place: Place::new(control.statements),
         announced: 0,
         beside,
+        begun: false,
         sink,
         buffer: vec![0; CHUNK],
         tracing: false,
@@ -235,6 +237,8 @@ struct Pump<'a> {
     /// The line that the last marker event named.
     announced: u32,
     beside: Beside<'a>,
+    /// A statement has begun of which `beside` does not know yet.
+    begun: bool,
     sink: mpsc::Sender<Event>,
     buffer: Vec<u8>,
     /// `set -x` was on at the last record.
@@ -261,6 +265,7 @@ impl Pump<'_> {
                     for record in self.cutter.push(&records[..n]) {
                         self.record(record).await?;
                     }
+                    self.look_beside().await;
                     // Our driver waits for answers and writes little at once. Somebody who writes more would keep this
                     // thread from everything else: timers, and the news of the shell's end.
                     if n > FLOOD {
@@ -323,6 +328,7 @@ impl Pump<'_> {
                 _ => break,
             }
         }
+        self.look_beside().await;
         Ok(())
     }
 
@@ -335,7 +341,7 @@ impl Pump<'_> {
             Kind::Started { token } => {
                 if self.place.start() {
                     self.send(Event::System {
-                        text: shell_note(&record),
+                        text: record.shell_note(),
                     })
                     .await;
                 }
@@ -351,8 +357,9 @@ impl Pump<'_> {
                 self.mark(&record).await;
                 self.acknowledge(token)?;
             }
+            // Many may have come at once: it is asked after the last.
             Kind::QuietMark => {
-                self.place.mark(&record, Instant::now());
+                self.place_mark(&record);
             }
             Kind::Failed { status } => self.place.fail(&record, *status),
         }
@@ -371,19 +378,35 @@ impl Pump<'_> {
                 }
             }
             Kind::Mark { .. } | Kind::QuietMark => {
-                self.place.mark(record, Instant::now());
+                self.place_mark(record);
             }
             Kind::Failed { status } => self.place.fail(record, *status),
         }
     }
 
     async fn mark(&mut self, record: &Record) {
-        if let Some((line, text)) = self.place.mark(record, Instant::now()) {
+        let announced = self.place_mark(record);
+        self.look_beside().await;
+        if let Some((line, text)) = announced {
+            self.announced = line;
+            self.send(Event::Marker { line, text }).await;
+        }
+    }
+
+    /// A statement is about to run, or runs already. Returns its line and text where they should be announced.
+    fn place_mark(&mut self, record: &Record) -> Option<(u32, String)> {
+        let line = self.place.line();
+        let announced = self.place.mark(record, Instant::now());
+        self.begun |= self.place.line() != line;
+        announced
+    }
+
+    /// Asks `beside` if a statement has begun.
+    async fn look_beside(&mut self) {
+        if std::mem::take(&mut self.begun) {
             for event in (self.beside)() {
                 self.send(event).await;
             }
-            self.announced = line;
-            self.send(Event::Marker { line, text }).await;
         }
     }
 
@@ -472,18 +495,4 @@ impl Pump<'_> {
             Err(e) => Err(e.into()),
         }
     }
-}
-
-/// The line at the top of the log: where and as whom the script runs.
-fn shell_note(record: &Record) -> String {
-    let mut fields = record.command.split('\t');
-    let mut next = || fields.next().unwrap_or_default();
-    let (version, user, home, options) = (next(), next(), next(), next());
-    let usual = ["braceexpand", "hashall", "interactive-comments"];
-    let options: Vec<&str> = options.split(':').filter(|o| !usual.contains(o)).collect();
-    format!(
-        "The script runs as {user} in {}, HOME={home}, in a bash {version} login shell with {}.",
-        record.file,
-        options.join(", ")
-    )
 }

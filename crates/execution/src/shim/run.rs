@@ -77,6 +77,8 @@ impl Sandbox {
             Err(error) => return Err(other("starting the script", error)),
         };
         let mut lost = false;
+        // Before the statement that runs: a kill that an earlier one came through has not made this one fail.
+        let mut kills_before = 0;
         let mut early = Usage::default();
         let exit = async {
             match child.ended().await {
@@ -101,9 +103,13 @@ impl Sandbox {
                 self.container.signal_kill();
             }),
         };
+        let beside = Box::new(|| {
+            kills_before = self.cgroup.oom_kills();
+            self.told_now()
+        });
         let end = tokio::select! {
             biased;
-            end = driver::serve(control, stdout, stderr, exit, stops, Box::new(|| self.told_now()), sink.clone()) => end,
+            end = driver::serve(control, stdout, stderr, exit, stops, beside, sink.clone()) => end,
             // Beside it and never in its way: with a full sink, and with a sandbox that never stops trying hosts, the
             // script's timeout still counts.
             never = self.announce_egress(&sink) => match never {},
@@ -147,7 +153,7 @@ impl Sandbox {
             failed_in: end.failed_in,
             last_line: end.last_line,
             last_line_for: end.last_line_for,
-            out_of_memory: usage.oom_kills > 0,
+            out_of_memory: usage.oom_kills > kills_before,
             disk_used,
             disk_size,
             memory_peak: usage.memory_peak,

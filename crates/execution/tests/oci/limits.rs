@@ -48,6 +48,48 @@ async fn the_memory_limit_is_named_and_takes_the_script_not_the_sandbox() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_kill_for_memory_that_the_script_came_through_is_not_why_a_later_line_failed() {
+    let bench = Bench::new();
+    let script = r#"
+echo before
+(python3 -c 'x = bytearray(3 << 30)') || echo "killed with $?"
+no-such-program
+"#;
+    let ran = bench.run(script).await;
+    assert_eq!(ran.stdout(), "before\nkilled with 137\n");
+    assert_eq!((ran.end.exit_code, ran.end.failed_line), (127, 4));
+    assert!(!ran.end.out_of_memory, "{:?}", ran.end);
+
+    // In a loop whose lines are not waited for any more.
+    let script = r#"
+for turn in $(seq 30); do
+  true
+  [ "$turn" != 25 ] || (python3 -c 'x = bytearray(3 << 30)') || echo "killed with $?"
+  sleep 0.01
+  [ "$turn" != 30 ]
+done
+"#;
+    let ran = bench.run(script).await;
+    assert_eq!(ran.stdout(), "killed with 137\n");
+    assert_eq!((ran.end.exit_code, ran.end.failed_line), (1, 6));
+    assert!(!ran.end.out_of_memory, "{:?}", ran.end);
+    let script = script.replace("|| echo \"killed with $?\"", "");
+    let ran = bench.run(&script).await;
+    assert_eq!((ran.end.exit_code, ran.end.failed_line), (137, 4));
+    assert!(ran.end.out_of_memory, "{:?}", ran.end);
+
+    // What an earlier line left running is killed for memory while the failing one runs: that may be why.
+    let script = r#"
+(until [ -e go ]; do sleep 0.1; done; python3 -c 'x = bytearray(3 << 30)' || touch killed) &
+touch go; until [ -e killed ]; do sleep 0.1; done; exit 3
+"#;
+    let ran = bench.run(script).await;
+    assert_eq!((ran.end.exit_code, ran.end.failed_line), (3, 3));
+    assert!(ran.end.out_of_memory, "{:?}", ran.end);
+    bench.assert_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn files_in_shared_memory_count_as_memory() {
     let bench = Bench::new();
     let ran = bench
