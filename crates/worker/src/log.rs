@@ -4,6 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use domain::{
     hints::BlockedHost,
+    limits::RUN_HOSTS_MAX,
     redaction::MASK,
     run_records::{AskedHost, LineTime, RunRecords, kept_host},
 };
@@ -34,17 +35,44 @@ pub(crate) struct RunLog {
     pipeline: Pipeline,
     batches: u64,
     recent: Recent,
-    /// Hosts asked for, with the script line in which it was.
-    egress: Vec<(u32, EgressEvent)>,
+    /// The last hosts that were refused, each with the script line in which it was last.
+    refused: Refused,
     /// Hosts that the control plane has not heard of yet.
     news: Vec<AskedHost>,
+    /// How many first and how many further attempts went to `news`.
+    told: (usize, usize),
     line: u32,
     /// The lease is lost: what comes is thrown away.
     gone: bool,
 }
 
-/// Hosts of which the failing line is remembered.
-const EGRESS_MAX: usize = 1_000;
+/// Refused hosts that are remembered, to find the cause of a failure.
+const REFUSED_MAX: usize = 1_000;
+/// First attempts that are told while the script runs: as many hosts as a run can have.
+const FIRST_TOLD_MAX: usize = RUN_HOSTS_MAX;
+/// Further attempts at known hosts that are told while the script runs; the end tells the whole count.
+const AGAIN_TOLD_MAX: usize = 1_000;
+
+/// Refused hosts, the latest last.
+#[derive(Debug, Default)]
+struct Refused(VecDeque<(u32, EgressEvent)>);
+
+impl Refused {
+    fn push(&mut self, line: u32, event: &EgressEvent) {
+        // Once for each line: a client that tries one host for ever must not push out the others.
+        let known = self.0.iter().position(|(at, known)| {
+            *at == line
+                && known.host == event.host
+                && known.redirected_from == event.redirected_from
+        });
+        if let Some(known) = known {
+            self.0.remove(known);
+        } else if self.0.len() >= REFUSED_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((line, event.clone()));
+    }
+}
 
 /// The end of what the script wrote, both streams together, since the running statement began.
 #[derive(Debug, Default)]
@@ -91,8 +119,9 @@ impl RunLog {
             caller,
             batches: 0,
             recent: Recent::default(),
-            egress: Vec::new(),
+            refused: Refused::default(),
             news: Vec::new(),
+            told: (0, 0),
             line: 0,
             gone: false,
         }
@@ -220,11 +249,22 @@ impl RunLog {
                 }
             }
             Event::Output { bytes, .. } => self.recent.push(bytes),
-            Event::Egress(egress) if self.egress.len() < EGRESS_MAX => {
-                self.egress.push((self.line, egress.clone()));
-                self.news.push(self.asked(self.line, egress));
+            Event::Egress(egress) => {
+                // Any other refusal is not mended by a rule.
+                if egress.outcome == EgressOutcome::Denied {
+                    self.refused.push(self.line, egress);
+                }
+                let (told, most) = if egress.count == 1 {
+                    (&mut self.told.0, FIRST_TOLD_MAX)
+                } else {
+                    (&mut self.told.1, AGAIN_TOLD_MAX)
+                };
+                if *told < most {
+                    *told += 1;
+                    self.news.push(self.asked(self.line, egress));
+                }
             }
-            Event::Egress(_) | Event::System { .. } => {}
+            Event::System { .. } => {}
         }
         if !self.gone {
             self.pipeline.event(event, self.caller.time.monotonic());
@@ -272,10 +312,9 @@ impl RunLog {
 
     /// Hosts refused since the last statement began or in the script line `line`, in order.
     pub(crate) fn blocked(&self, line: u32) -> Vec<BlockedHost> {
-        self.egress
+        self.refused
+            .0
             .iter()
-            // Any other refusal is not mended by a rule.
-            .filter(|(_, event)| event.outcome == EgressOutcome::Denied)
             .filter(|(at, _)| *at == self.line || *at == line)
             .map(|(_, event)| BlockedHost {
                 host: self.host(&event.host),

@@ -1,4 +1,4 @@
-//! What a worker does when the control plane cannot keep what it is told of a run.
+//! What a worker tells of the hosts that a run asks for, and what it does when the control plane cannot keep what it is told.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,6 +7,7 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use common::{FakeGateway, Worker, config, plan, scripted};
+use domain::setup_run::HintCode;
 use execution::runtime::{EgressEvent, EgressOutcome};
 use testkit::{Scenario, Step};
 use tokio::time::Instant;
@@ -44,6 +45,51 @@ async fn a_host_that_is_too_long_is_masked_and_then_cut() {
     let state = worker.gateway.state();
     let kept = &state.records[0].hosts[0].host;
     assert!(kept.len() <= 253 && !kept.contains("ghp_"), "{kept}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_failing_lines_hosts_are_known_and_told_however_many_were_asked_for_before() {
+    const BEFORE: u64 = 1_001;
+    let event = |host: &str, outcome, count| {
+        Step::Egress(EgressEvent {
+            count,
+            ..EgressEvent::new(host, 443, outcome)
+        })
+    };
+    let denied = |host: &str, count| event(host, EgressOutcome::Denied, count);
+    let mut scenario = Scenario::lines(&["a"], 6);
+    scenario.steps = vec![Step::Marker(1, "crawl || true".to_owned())];
+    scenario
+        .steps
+        .extend((0..BEFORE).map(|n| denied(&format!("n{n}.example"), 1)));
+    scenario.steps.push(Step::Marker(2, "fetch".to_owned()));
+    scenario.steps.push(denied("needed.example", 1));
+    scenario.steps.push(denied("repeated.example", 1));
+    // Neither these nor what was let through takes the place of another host of the line.
+    scenario
+        .steps
+        .extend((2..BEFORE + 2).map(|count| denied("repeated.example", count)));
+    scenario
+        .steps
+        .extend((0..BEFORE).map(|n| event(&format!("good{n}.example"), EgressOutcome::Allowed, 1)));
+    scenario
+        .steps
+        .push(Step::Err(b"cannot resolve needed.example\n".to_vec()));
+    scenario.end.failed_line = 2;
+    let (worker, _, outcome) = Worker::one(scenario).await;
+    assert_eq!(outcome.hint_code, Some(HintCode::EgressBlocked));
+    assert_eq!(outcome.hint_host.as_deref(), Some("needed.example"));
+    let hint = outcome.hint.unwrap();
+    assert!(
+        hint.contains("(repeated.example was blocked too.)"),
+        "{hint}"
+    );
+    let state = worker.gateway.state();
+    let told: Vec<_> = state.records.iter().flat_map(|told| &told.hosts).collect();
+    let needed = told.iter().find(|told| told.host == "needed.example");
+    assert_eq!(needed.unwrap().line, Some(2));
+    let again = told.iter().filter(|told| told.count > 1).count();
+    assert_eq!(again, 1_000, "what is told again is bounded");
 }
 
 #[tokio::test(start_paused = true)]
