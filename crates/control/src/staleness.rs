@@ -1,6 +1,6 @@
 //! Which fields differ from what was verified.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use domain::{
     diff::{self, changed_fields},
@@ -14,7 +14,7 @@ use wire::console::{FieldChange, Staleness};
 use crate::{
     Control, OpCtx, Result,
     members::Names,
-    ports::rows::{EnvironmentRow, RevisionRow, SetupRunRow},
+    ports::rows::{AuditFilter, AuditRow, EnvironmentRow, RevisionRow, SetupRunRow},
     view::fingerprint_of,
 };
 
@@ -62,6 +62,9 @@ pub(crate) fn audit_changes(before: &Definition, after: &Definition) -> Vec<Valu
         })
         .collect()
 }
+
+/// Audit entries of removals that are read at once.
+const REMOVALS_PAGE: u32 = 200;
 
 impl Control {
     /// Which fields differ from what the verdict's run tested: old, new, by whom, when.
@@ -116,6 +119,8 @@ impl Control {
             return Ok(Vec::new());
         }
         let rows = self.0.store.secrets(row.environment_id).await?;
+        let gone = then.keys().filter(|name| !now.contains_key(*name));
+        let removals = self.removals_of_secrets(row, gone.collect()).await?;
         let names: BTreeSet<&String> = now.keys().chain(then.keys()).collect();
         let mut changes = Vec::new();
         for name in names {
@@ -139,9 +144,47 @@ impl Control {
                 change.by = Some(people.of(self, secret.set_by).await?);
                 change.by_user_id = Some(secret.set_by);
                 change.at = Some(secret.set_at);
+            } else if let Some(removal) = removals.get(name) {
+                change.by = Some(match removal.user_id {
+                    Some(user) => people.of(self, user).await?,
+                    None => removal.actor.clone(),
+                });
+                change.by_user_id = removal.user_id;
+                change.at = Some(removal.at);
             }
             changes.push(change);
         }
         Ok(changes)
+    }
+
+    /// The newest removal of each of these secrets: their rows are gone, so that the audit log alone tells by whom and when.
+    async fn removals_of_secrets(
+        &self,
+        row: &EnvironmentRow,
+        mut names: BTreeSet<&String>,
+    ) -> Result<HashMap<String, AuditRow>> {
+        let filter = AuditFilter {
+            action: Some("secret.delete".to_owned()),
+            subject: Some(row.environment_id.to_string()),
+            ..AuditFilter::default()
+        };
+        let mut found = HashMap::new();
+        let mut before = None;
+        while !names.is_empty() {
+            let entries = self
+                .0
+                .store
+                .audit_matching(row.organization_id, &filter, before, REMOVALS_PAGE)
+                .await?;
+            let Some(last) = entries.last() else { break };
+            before = Some(last.audit_id);
+            for entry in entries {
+                let name = entry.detail["name"].as_str().map(ToOwned::to_owned);
+                if let Some(name) = name.filter(|name| names.remove(name)) {
+                    found.insert(name, entry);
+                }
+            }
+        }
+        Ok(found)
     }
 }

@@ -1,7 +1,8 @@
 //! Writers that meet: compare-and-set, history and staleness.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use control::{OpCtx, Secret, ports::Clock as _};
 use domain::roles::Role;
 use serde_json::{Value, json};
 use testkit::{Moment, TestApp};
@@ -247,8 +248,8 @@ async fn staleness_names_each_field_old_new_who_and_when() {
         .unwrap();
     assert!(!fresh.stale && fresh.fields.is_empty());
     let developer = app.member(Role::Developer, "d@example.com").await;
-    app.clock.advance(std::time::Duration::from_secs(60));
-    let at = control::ports::Clock::now(&*app.clock);
+    app.clock.advance(Duration::from_secs(60));
+    let at = app.clock.now();
     app.control
         .update_environment(
             &developer,
@@ -332,4 +333,56 @@ async fn the_audit_log_comes_in_pages() {
         .unwrap();
     assert_eq!(second.items.len(), 11);
     assert_eq!(second.next_before, None);
+}
+
+#[tokio::test]
+async fn staleness_by_a_removed_secret_says_who_removed_it_last_and_when() {
+    let app = TestApp::start().await;
+    let developer = app.member(Role::Developer, "dev@example.com").await;
+    let (id, other) = (
+        app.environment("one", "true").await,
+        app.environment("two", "true").await,
+    );
+    let value = Secret::new("a-long-enough-value");
+    let set = async |id, name| {
+        let set = app.control.set_secret(&app.admin, id, name, &value).await;
+        set.unwrap();
+    };
+    let remove = async |ctx, id, name| {
+        app.clock.advance(Duration::from_secs(60));
+        let removed = app.control.delete_secret(ctx, id, name).await;
+        removed.unwrap();
+        app.clock.now()
+    };
+    set(other, "TOKEN").await;
+    set(id, "TOKEN").await;
+    set(id, "FIRST").await;
+    set(id, "LATER").await;
+    app.run(id).await;
+    let worker = app.worker("w").await;
+    worker.pass(worker.claim().await.held).await;
+    let first = remove(&app.admin, id, "FIRST").await;
+    remove(&app.admin, id, "TOKEN").await;
+    set(id, "TOKEN").await;
+    let last = remove(&developer, id, "TOKEN").await;
+    remove(&app.admin, id, "LATER").await;
+    set(id, "LATER").await;
+    remove(&app.admin, other, "TOKEN").await;
+    let stale = app.control.environment_staleness(&app.admin, id).await;
+    let fields: Vec<_> = stale
+        .unwrap()
+        .fields
+        .into_iter()
+        .map(|change| (change.field, change.by, change.by_user_id, change.at))
+        .collect();
+    let row = |name: &str, ctx: &OpCtx, at| {
+        let member = ctx.member().unwrap();
+        let by = (Some(member.email.clone()), Some(member.user_id));
+        (format!("secrets.{name}"), by.0, by.1, Some(at))
+    };
+    let expected = [
+        row("FIRST", &app.admin, first),
+        row("TOKEN", &developer, last),
+    ];
+    assert_eq!(fields, expected);
 }
