@@ -190,22 +190,24 @@ impl Control {
         Ok(condemned)
     }
 
-    /// Marks images whose layer no worker has had for a while. Says nothing as long as a worker that is there has not
-    /// reported.
+    /// Marks images whose layer no worker has had for a while. Says nothing as long as a worker that is there, be it one
+    /// that only another process hears, has not reported to this one.
     async fn note_missing(
         &self,
         images: &mut HashMap<String, Shared>,
     ) -> std::result::Result<(), StoreError> {
+        let workers = self.0.store.workers().await?;
         let now = self.0.clock.monotonic();
-        let alive: Vec<WorkerId> = lock(&self.0.leases)
-            .workers
-            .iter()
-            .filter(|(_, heard)| now.saturating_sub(**heard) < self.0.config.lease_lost_after)
-            .map(|(id, _)| *id)
-            .collect();
+        let alive = {
+            let mut leases = lock(&self.0.leases);
+            leases.look_at(&workers, now);
+            leases.alive(now, self.0.config.lease_lost_after)
+        };
         let lost: Vec<String> = {
             let mut state = lock(&self.0.layers);
             if alive.iter().any(|id| !state.reports.contains_key(id)) {
+                // What was missing may be there: its time begins anew once that worker is gone.
+                state.missing.clear();
                 return Ok(());
             }
             let somewhere: HashSet<String> = state

@@ -1,7 +1,10 @@
 //! Who drives which run: leases on this process's monotonic clock, and what happens when one is lost. Whether a report
 //! counts is not decided here but by the run's stored state and attempt (architecture, invariant 5).
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    time::Duration,
+};
 
 use domain::{
     ids::{SetupRunId, WorkerId},
@@ -18,7 +21,7 @@ use crate::{
     environments::system_line,
     ports::{
         Effects, RunChange, StoreError, Topic, Written,
-        rows::{AuditRow, SetupRunRow},
+        rows::{AuditRow, SetupRunRow, WorkerRow},
     },
 };
 
@@ -36,6 +39,49 @@ pub(crate) struct Leases {
     pub(crate) workers: HashMap<WorkerId, Duration>,
     /// When that was last noted in the worker's row.
     noted: HashMap<WorkerId, Duration>,
+    /// What the workers' rows said at the last look.
+    rows: HashMap<WorkerId, SeenRow>,
+}
+
+/// A worker's row as this process saw it last.
+#[derive(Debug, Clone, Copy)]
+struct SeenRow {
+    seen_at: Timestamp,
+    /// When it was found changed, monotonic: somebody hears that worker, this process or another.
+    changed: Option<Duration>,
+}
+
+impl Leases {
+    /// Takes note of the workers' rows. One that is seen for the first time says nothing yet: its worker may be long gone.
+    pub(crate) fn look_at(&mut self, workers: &[WorkerRow], now: Duration) {
+        for worker in workers {
+            let seen_at = worker.seen_at;
+            match self.rows.entry(worker.worker_id) {
+                Entry::Vacant(entry) => {
+                    let changed = None;
+                    entry.insert(SeenRow { seen_at, changed });
+                }
+                Entry::Occupied(mut entry) if entry.get().seen_at != seen_at => {
+                    let changed = Some(now);
+                    entry.insert(SeenRow { seen_at, changed });
+                }
+                Entry::Occupied(_) => {}
+            }
+        }
+    }
+
+    /// Workers that this process heard of within this time, or that another one did as far as their rows tell.
+    pub(crate) fn alive(&self, now: Duration, within: Duration) -> HashSet<WorkerId> {
+        let here = self.workers.iter().map(|(id, heard)| (*id, *heard));
+        let rows = self
+            .rows
+            .iter()
+            .filter_map(|(id, row)| Some((*id, row.changed?)));
+        here.chain(rows)
+            .filter(|(_, heard)| now.saturating_sub(*heard) < within)
+            .map(|(id, _)| id)
+            .collect()
+    }
 }
 
 /// A lease as this process knows it.

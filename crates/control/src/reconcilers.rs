@@ -130,35 +130,46 @@ impl Control {
 
     /// Fails runs that waited too long: sooner while there is no worker at all.
     async fn overdue_waiting(&self) -> std::result::Result<usize, StoreError> {
+        let waiting = self.0.store.waiting_runs().await?;
+        let workers = if waiting.is_empty() {
+            Vec::new()
+        } else {
+            self.0.store.workers().await?
+        };
+        let now = self.0.clock.monotonic();
+        let (waited, worker_alive) = {
+            let mut leases = lock(&self.0.leases);
+            leases
+                .waiting
+                .retain(|id, _| waiting.iter().any(|run| run.setup_run_id == *id));
+            leases.look_at(&workers, now);
+            // Runs that another process admitted, or this one before a restart, wait from the first look at them.
+            let waited: Vec<Duration> = waiting
+                .iter()
+                .map(|run| *leases.waiting.entry(run.setup_run_id).or_insert(now))
+                .map(|since| now.saturating_sub(since))
+                .collect();
+            let alive = leases.alive(now, self.0.config.lease_lost_after);
+            (waited, !alive.is_empty())
+        };
+        let (deadline, text) = if worker_alive {
+            (
+                self.0.config.queue_deadline_busy,
+                "No worker had room for this run in time. Try again, or ask your operator for more workers.",
+            )
+        } else {
+            (
+                self.0.config.queue_deadline,
+                "No worker is there to take this run. Ask your operator to start one, then test again.",
+            )
+        };
+        let code = FailureCode::SandboxCapacityUnavailable;
         let mut count = 0;
-        while let Some(run) = self.0.store.waiting_run().await? {
-            let now = self.0.clock.monotonic();
-            let (since, worker_alive) = {
-                let mut leases = lock(&self.0.leases);
-                let since = *leases.waiting.entry(run.setup_run_id).or_insert(now);
-                let alive = leases
-                    .workers
-                    .values()
-                    .any(|heard| now.saturating_sub(*heard) < self.0.config.lease_lost_after);
-                (since, alive)
-            };
-            let waited = now.saturating_sub(since);
-            let (deadline, text) = if worker_alive {
-                (
-                    self.0.config.queue_deadline_busy,
-                    "No worker had room for this run in time. Try again, or ask your operator for more workers.",
-                )
-            } else {
-                (
-                    self.0.config.queue_deadline,
-                    "No worker is there to take this run. Ask your operator to start one, then test again.",
-                )
-            };
-            let code = FailureCode::SandboxCapacityUnavailable;
-            if waited < deadline || !self.give_up_waiting(&run, code, text).await? {
-                break;
+        for (run, waited) in waiting.iter().zip(waited) {
+            // One that changed meanwhile was taken or cancelled: it waits no more, or is looked at again.
+            if waited >= deadline && self.give_up_waiting(run, code, text).await? {
+                count += 1;
             }
-            count += 1;
         }
         Ok(count)
     }

@@ -239,10 +239,11 @@ async fn apply(db: &Database, choice: u32, n: [u64; 4], step: u64) -> String {
                 .await,
         ),
         _ => format!(
-            "{} {} {} {} {} {}",
+            "{} {} {} {} {} {} {}",
             seen(db.environments(org).await),
             seen(db.runs(environment, 3).await),
             seen(db.waiting_run().await),
+            seen(db.waiting_runs().await),
             seen(db.audit(org, None, 5).await),
             seen(db.invitations(org).await),
             seen(db.api_keys(org, (a > 2).then_some(rows::id(b))).await),

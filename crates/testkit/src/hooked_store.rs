@@ -364,6 +364,9 @@ impl Store for HookedStore {
     async fn waiting_run(&self) -> Result<Option<SetupRunRow>, StoreError> {
         hooked!(self, waiting_run())
     }
+    async fn waiting_runs(&self) -> Result<Vec<SetupRunRow>, StoreError> {
+        hooked!(self, waiting_runs())
+    }
     async fn driven_runs(&self) -> Result<Vec<SetupRunRow>, StoreError> {
         hooked!(self, driven_runs())
     }

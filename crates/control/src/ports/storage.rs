@@ -343,6 +343,8 @@ pub trait Store: ImageStore + SecretStore + SessionStore + Send + Sync {
     ) -> Result<Vec<SetupRunRow>, StoreError>;
     /// The oldest run that waits for a worker (queued, or provisioning and undriven); not taken yet.
     async fn waiting_run(&self) -> Result<Option<SetupRunRow>, StoreError>;
+    /// All of those, oldest first.
+    async fn waiting_runs(&self) -> Result<Vec<SetupRunRow>, StoreError>;
     /// Runs that a worker holds.
     async fn driven_runs(&self) -> Result<Vec<SetupRunRow>, StoreError>;
     /// Compare-and-set of a run, and of its environment where given (with its expected version); `Stale` if either
@@ -381,7 +383,7 @@ pub trait Store: ImageStore + SecretStore + SessionStore + Send + Sync {
 
     /// Adds a worker or, by name, replaces it; answers the id that counts (a known name keeps its id).
     async fn register_worker(&self, worker: &WorkerRow) -> Result<WorkerId, StoreError>;
-    /// Notes that a worker was heard of.
+    /// Notes that a worker was heard of; the time may go back, as clocks do: that it changed is the news.
     async fn touch_worker(&self, id: WorkerId, at: Timestamp) -> Result<(), StoreError>;
     /// All workers, newest first.
     async fn workers(&self) -> Result<Vec<WorkerRow>, StoreError>;

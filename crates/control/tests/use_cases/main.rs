@@ -33,6 +33,7 @@ mod session_commands;
 mod session_keeping;
 mod sessions;
 mod setup_runs;
+mod several_servers;
 mod verification;
 mod vertical;
 

@@ -217,6 +217,9 @@ impl Store for Database {
     async fn waiting_run(&self) -> Result<Option<SetupRunRow>, StoreError> {
         runs::waiting(self).await
     }
+    async fn waiting_runs(&self) -> Result<Vec<SetupRunRow>, StoreError> {
+        runs::all_waiting(self).await
+    }
     async fn driven_runs(&self) -> Result<Vec<SetupRunRow>, StoreError> {
         runs::driven(self).await
     }

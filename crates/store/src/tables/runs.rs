@@ -168,18 +168,29 @@ pub(super) async fn list(
     .collect()
 }
 
-pub(super) async fn waiting(db: &Database) -> Result<Option<SetupRunRow>, StoreError> {
-    db.row(
+macro_rules! waiting {
+    ($end:literal) => {
         select!(
-            "WHERE driven = FALSE AND status IN ('queued', 'provisioning') \
-             ORDER BY created_at, setup_run_id LIMIT 1"
-        ),
-        values![],
-    )
-    .await?
-    .as_ref()
-    .map(read)
-    .transpose()
+            "WHERE driven = FALSE AND status IN ('queued', 'provisioning') ORDER BY created_at, setup_run_id",
+            $end
+        )
+    };
+}
+
+pub(super) async fn waiting(db: &Database) -> Result<Option<SetupRunRow>, StoreError> {
+    db.row(waiting!(" LIMIT 1"), values![])
+        .await?
+        .as_ref()
+        .map(read)
+        .transpose()
+}
+
+pub(super) async fn all_waiting(db: &Database) -> Result<Vec<SetupRunRow>, StoreError> {
+    db.rows(waiting!(""), values![])
+        .await?
+        .iter()
+        .map(read)
+        .collect()
 }
 
 pub(super) async fn driven(db: &Database) -> Result<Vec<SetupRunRow>, StoreError> {

@@ -56,7 +56,7 @@ pub(super) async fn register(db: &Database, worker: &WorkerRow) -> Result<Worker
 
 pub(super) async fn touch(db: &Database, id: WorkerId, at: Timestamp) -> Result<(), StoreError> {
     db.execute(
-        "UPDATE workers SET seen_at = $1 WHERE worker_id = $2 AND seen_at < $1",
+        "UPDATE workers SET seen_at = $1 WHERE worker_id = $2",
         values![at, id],
     )
     .await?;

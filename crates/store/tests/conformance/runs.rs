@@ -200,6 +200,10 @@ pub async fn the_oldest_waiting_run_is_offered(bed: &Bed) {
             .unwrap()
             .map(|run| run.setup_run_id)
     };
+    let all = || async {
+        let runs = bed.db.waiting_runs().await.unwrap();
+        runs.iter().map(|run| run.setup_run_id).collect::<Vec<_>>()
+    };
     let driven = || async {
         let runs = bed.db.driven_runs().await.unwrap();
         runs.iter().map(|run| run.setup_run_id).collect::<Vec<_>>()
@@ -210,15 +214,18 @@ pub async fn the_oldest_waiting_run_is_offered(bed: &Bed) {
         Some(rows::id(201)),
         "looking does not take"
     );
+    assert_eq!(all().await, [201, 202, 203].map(rows::id));
     step(bed, rows::id(201), &Command::Claim, |_| ()).await;
     assert_eq!(waiting().await, Some(rows::id(202)));
     assert_eq!(driven().await, [rows::id(201)]);
+    assert_eq!(all().await, [202, 203].map(rows::id));
     step(bed, rows::id(201), &Command::Lose { attempt: 1 }, |_| ()).await;
     assert_eq!(
         waiting().await,
         Some(rows::id(201)),
         "a lost run waits again, in its old place"
     );
+    assert_eq!(all().await, [201, 202, 203].map(rows::id));
     assert!(driven().await.is_empty());
 }
 
@@ -302,6 +309,7 @@ pub async fn a_worker_keeps_its_id_by_name(bed: &Bed) {
         .touch_worker(rows::id(7), rows::at(60))
         .await
         .unwrap();
+    // A clock that was put back: the worker is there all the same.
     bed.db
         .touch_worker(rows::id(7), rows::at(55))
         .await
@@ -309,7 +317,7 @@ pub async fn a_worker_keeps_its_id_by_name(bed: &Bed) {
     let expected = WorkerRow {
         worker_id: rows::id(7),
         registered_at: rows::at(0),
-        seen_at: rows::at(60),
+        seen_at: rows::at(55),
         ..again
     };
     assert_eq!(bed.db.workers().await.unwrap(), [second, expected]);
