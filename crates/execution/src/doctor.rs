@@ -17,7 +17,7 @@ use nix::{
 
 use crate::{
     egress::{EgressConfig, Network},
-    oci::{OciConfig, Volume},
+    oci::{OciConfig, RuntimeKind, Volume},
     runtime::{Check, CheckState, RuntimeError},
     shim::{
         self,
@@ -103,11 +103,7 @@ pub fn checks(config: &OciConfig) -> Vec<Check> {
         "Install nftables (Debian: `apt-get install nftables`) and use a kernel with nf_tables, nft_nat and nft_reject.",
     ));
     checks.extend(cgroups());
-    checks.push(vital(
-        "OCI runtime",
-        runtime(config),
-        "Install it (Debian: `apt-get install crun`), or set another one in the configuration.",
-    ));
+    checks.extend(runtime(config));
     checks.extend(
         config
             .volumes
@@ -369,16 +365,62 @@ fn has_swap() -> bool {
     fs::read_to_string("/proc/swaps").is_ok_and(|table| table.lines().count() > 1)
 }
 
-fn runtime(config: &OciConfig) -> Result<String, String> {
+/// Whether the OCI runtime is there and, once it is, whether it was built with what confines sandboxes.
+fn runtime(config: &OciConfig) -> Vec<Check> {
+    const MEND: &str =
+        "Install it (Debian: `apt-get install crun`), or set another one in the configuration.";
+    let (name, kind) = ("OCI runtime", config.runtime_kind);
+    let said = match runtime_version(config) {
+        Ok(said) => said,
+        Err(found) => return vec![check(name, found, CheckState::Failed, MEND)],
+    };
+    let first = said.lines().next().unwrap_or_default();
+    let mend = match kind {
+        RuntimeKind::Crun => {
+            "Use a crun that was built with libseccomp and libcap, as Debian's is (`apt-get install crun`), or set another runtime in the configuration: without them it starts sandboxes without a filter of system calls or with rights that they must not have, and does not say so."
+        }
+        RuntimeKind::Runc => {
+            "Use a runc that was built with libseccomp, as Debian's is (`apt-get install runc`), or set another runtime in the configuration: without it no system call is filtered."
+        }
+    };
+    vec![
+        check(name, first, CheckState::Ok, MEND),
+        vital("OCI runtime's confinement", confinement(kind, &said), mend),
+    ]
+}
+
+/// What a runtime that was built without it leaves out, silently, of what our configuration asks for: told by its version.
+fn confinement(kind: RuntimeKind, said: &str) -> Result<String, String> {
+    let missing: Vec<&str> = match kind {
+        RuntimeKind::Crun => {
+            let lines = said.lines().filter(|line| line.starts_with(['+', '-']));
+            let features: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+            let wanted = ["+SECCOMP", "+CAP"].into_iter();
+            wanted.filter(|name| !features.contains(name)).collect()
+        }
+        RuntimeKind::Runc if said.lines().any(|line| line.starts_with("libseccomp: ")) => {
+            Vec::new()
+        }
+        RuntimeKind::Runc => vec!["libseccomp"],
+    };
+    if missing.is_empty() {
+        Ok("it filters system calls and limits capabilities".into())
+    } else {
+        let program = kind.program();
+        Err(format!("{program} was built without {}", missing.join(" and ")).replace('+', ""))
+    }
+}
+
+/// What the OCI runtime says of itself.
+fn runtime_version(config: &OciConfig) -> Result<String, String> {
     let output = Command::new(&config.runtime)
         .arg("--version")
         .env("PATH", shim::HOST_PATH)
         .output()
         .map_err(|error| format!("{}: {error}", config.runtime.display()))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let first = text.lines().next().unwrap_or_default().to_owned();
-    if output.status.success() && first.starts_with(config.runtime_kind.program()) {
-        Ok(first)
+    if output.status.success() && text.starts_with(config.runtime_kind.program()) {
+        Ok(text)
     } else {
         Err(format!(
             "{} is not {}",
