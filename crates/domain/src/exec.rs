@@ -40,6 +40,11 @@ impl ExecRequest {
     /// Every field that is wrong, each with what to do.
     pub fn check(self) -> Result<(Command, Vec<u8>), Issues> {
         let mut issues = Issues::new();
+        let said_as = if self.argv.is_some() {
+            "argv"
+        } else {
+            "command"
+        };
         let argv = match (self.command, self.argv) {
             (Some(line), None) if line.trim().is_empty() => {
                 issues.add("command", "There is nothing to run. Give a command line.");
@@ -71,7 +76,7 @@ impl ExecRequest {
             }
         };
         if argv.iter().any(|argument| argument.contains('\0')) {
-            issues.add("command", NUL);
+            issues.add(said_as, NUL);
         }
         if let Some(cwd) = &self.cwd {
             if !cwd.starts_with('/') || cwd.len() > limits::EXEC_CWD_MAX_BYTES {
@@ -192,6 +197,7 @@ mod tests {
             (json!({"command": "a", "argv": ["b"]}), "argv"),
             (json!({"argv": []}), "argv"),
             (json!({"argv": [""]}), "argv"),
+            (json!({"argv": ["echo", "a\u{0}"]}), "argv"),
             (json!({"argv": vec!["x"; 1_001]}), "argv"),
             (json!({"command": "a", "cwd": "relative"}), "cwd"),
             (json!({"command": "a", "cwd": "/a\u{0}"}), "cwd"),

@@ -67,7 +67,7 @@ pub async fn stream(
         environment,
         run,
         seen,
-        version: None,
+        told: None,
         ended: false,
         removed: false,
     };
@@ -121,8 +121,8 @@ struct Teller {
     ended: bool,
     /// Whether its log was removed.
     removed: bool,
-    /// Of the run that was sent last.
-    version: Option<i64>,
+    /// Version of the run that was sent last, and whether its log was cut and removed, which the version does not tell.
+    told: Option<(i64, bool, bool)>,
 }
 
 impl Teller {
@@ -140,12 +140,13 @@ impl Teller {
                     .collect()
             }
             Frame::State(view) => {
-                if self.version == Some(view.version) {
+                self.removed = view.log.removed_at.is_some();
+                let now = Some((view.version, view.log.truncated, self.removed));
+                if self.told == now {
                     return Vec::new();
                 }
-                self.version = Some(view.version);
+                self.told = now;
                 self.ended = view.status.is_terminal();
-                self.removed = view.log.removed_at.is_some();
                 // The API's own shape of a run, not the console's.
                 match self
                     .control

@@ -6,6 +6,7 @@ use domain::{ids::EnvironmentId, roles::Role, setup_run::Phase};
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::json;
+use wire::worker::{Gateway, LogBatch};
 
 use crate::support::Doors;
 
@@ -164,6 +165,39 @@ async fn a_stream_without_news_carries_a_comment_every_ten_seconds() {
         assert!((least..=10.1).contains(&seconds), "{seconds}");
         quiet = tokio::time::Instant::now();
     }
+}
+
+#[tokio::test]
+async fn who_follows_a_log_hears_at_once_that_it_was_cut() {
+    let doors = Doors::open().await;
+    let environment = doors.app.environment("One", "echo hi\n").await;
+    let run = doors.app.run(environment).await;
+    let worker = doors.app.worker("w").await;
+    let work = worker.claim().await;
+    worker.reach(work.held, Phase::Setup).await.unwrap();
+    let path = format!("{}/log/stream", run_path(environment, run));
+    let response = doors.get(&path).bearer(&doors.user).open().await;
+    let mut body = response.into_body();
+    let mut told = String::new();
+    while !told.contains("\"status\":\"running\"") {
+        told = piece(&mut body).await;
+    }
+    assert!(!told.contains("\"log_truncated\":true"), "{told}");
+    let cut = LogBatch {
+        number: work.next_seq,
+        lines: vec![worker.line(work.next_seq, "cut here")],
+        truncated: true,
+        open: false,
+    };
+    worker.gateway.append_log(work.held, cut).await.unwrap();
+    let heard = async {
+        while !(told.contains("event: status") && told.contains("\"log_truncated\":true")) {
+            told = piece(&mut body).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), heard)
+        .await
+        .expect("it is told while the run goes on");
 }
 
 #[tokio::test]

@@ -237,7 +237,7 @@ fn inner_shell(bodies: &[&str], command: &Command<'_>, call: &Call<'_, '_>, foun
 }
 
 fn stops_at_failures(call: &Call<'_, '_>) -> bool {
-    call.has_flag('e', "") || call.option_value("-o").is_some_and(|o| o == "errexit")
+    call.turns_on('e', "errexit")
 }
 
 /// Whether a text holds more than one statement.
@@ -316,11 +316,7 @@ fn shells(all: &[Command<'_>], command: &Command<'_>, call: &Call<'_, '_>, found
             );
         }
     }
-    let traces = match call.name {
-        "set" => call.has_flag('x', "") || call.option_value("-o").is_some_and(|v| v == "xtrace"),
-        _ => call.is_shell() && call.has_flag('x', ""),
-    };
-    if traces {
+    if (call.name == "set" || call.is_shell()) && call.turns_on('x', "xtrace") {
         found.add(
             TracePrintsValues,
             line,

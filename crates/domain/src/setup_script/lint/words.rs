@@ -76,11 +76,14 @@ impl<'w, 'a> Call<'w, 'a> {
     /// Whether an option is given: `letter` alone or in a cluster such as `-lc`, or `--long`. Options end at `--` and, for
     /// shells, at the first operand.
     pub(super) fn has_flag(&self, letter: char, long: &str) -> bool {
-        let until_operand = self.is_shell() || self.name == "set";
+        if self.is_shell() || self.name == "set" {
+            let options = self.shell_options();
+            return options.letters.contains(letter)
+                || (!long.is_empty() && options.long.contains(&long));
+        }
         self.args
             .iter()
             .take_while(|word| word.text != "--")
-            .take_while(|word| !until_operand || word.text.starts_with('-'))
             .any(|word| {
                 let Some(rest) = word.text.strip_prefix('-') else {
                     return false;
@@ -92,16 +95,54 @@ impl<'w, 'a> Call<'w, 'a> {
             })
     }
 
-    /// The value after an option that is a word of its own, or after its `=`.
-    pub(super) fn option_value(&self, option: &str) -> Option<&str> {
-        self.args.iter().enumerate().find_map(|(index, word)| {
-            if word.text == option {
-                return self.args.get(index + 1).map(|value| value.text.as_ref());
+    /// Whether a shell, or `set`, is told to turn this on: by its letter, or by name after `-o`.
+    pub(super) fn turns_on(&self, letter: char, name: &str) -> bool {
+        let options = self.shell_options();
+        options.letters.contains(letter) || options.names.contains(&name)
+    }
+
+    /// What a shell, or `set`, is told before its operands.
+    fn shell_options(&self) -> ShellOptions<'w, 'a> {
+        let mut options = ShellOptions {
+            letters: String::new(),
+            names: Vec::new(),
+            long: Vec::new(),
+            operands: self.args,
+        };
+        while let [word, rest @ ..] = options.operands {
+            let text: &'w str = &word.text;
+            if text == "--" || text == "-" {
+                options.operands = rest;
+                break;
             }
-            word.text
-                .strip_prefix(option)
-                .and_then(|rest| rest.strip_prefix('='))
-        })
+            let Some(cluster) = text.strip_prefix(['-', '+']) else {
+                break;
+            };
+            options.operands = rest;
+            if let Some(long) = cluster.strip_prefix('-') {
+                options.long.push(long);
+                if matches!(long, "rcfile" | "init-file") {
+                    options.operands = rest.get(1..).unwrap_or_default();
+                }
+                continue;
+            }
+            let on = text.starts_with('-');
+            for letter in cluster.chars() {
+                if on {
+                    options.letters.push(letter);
+                }
+                // These take the next word.
+                if matches!(letter, 'o' | 'O')
+                    && let [name, rest @ ..] = options.operands
+                {
+                    options.operands = rest;
+                    if on && letter == 'o' {
+                        options.names.push(&name.text);
+                    }
+                }
+            }
+        }
+        options
     }
 
     /// The arguments that are no options.
@@ -136,17 +177,34 @@ impl<'w, 'a> Call<'w, 'a> {
 
     /// Whether a shell or interpreter runs what stands on its standard input.
     pub(super) fn reads_program_from_input(&self) -> bool {
+        if self.is_shell() {
+            let options = self.shell_options();
+            return !options.letters.contains('c')
+                && (options.letters.contains('s') || options.operands.is_empty());
+        }
         let explicit = self
             .args
             .iter()
             .take_while(|word| word.text.starts_with('-'))
-            .any(|word| word.text == "-" || (self.is_shell() && word.text == "-s"));
-        let program = self.has_flag('c', "") || (!self.is_shell() && self.has_flag('e', ""));
+            .any(|word| word.text == "-");
+        let program = self.has_flag('c', "") || self.has_flag('e', "");
         explicit
             || (!program
                 && !(is_python(self.name) && self.has_flag('m', ""))
                 && self.operands().next().is_none())
     }
+}
+
+/// Options of a shell, or of `set`.
+struct ShellOptions<'w, 'a> {
+    /// Letters after a `-`.
+    letters: String,
+    /// Names after `-o`.
+    names: Vec<&'w str>,
+    /// Words after `--`.
+    long: Vec<&'w str>,
+    /// What follows the options.
+    operands: &'w [Word<'a>],
 }
 
 /// `python`, `python3`, `python3.12`.
