@@ -325,16 +325,18 @@ impl Control {
             .verify(current, row.password_hash.clone())
             .await?
         {
-            return Err(Error::invalid_field(
-                "current_password",
-                "This is not your present password.",
-            ));
+            return Err(not_the_present_password());
         }
         self.try_succeeded(&row.email, address);
         let hash = self.0.passwords.hash(new).await?;
         self.change_own(ctx, "account.password", |user| {
+            // Changed since it was compared: whoever did that knows the new one, and this caller may not.
+            if user.password_hash != row.password_hash {
+                return Err(not_the_present_password());
+            }
             user.password_hash = Some(hash.clone());
             user.session_epoch += 1;
+            Ok(())
         })
         .await
     }
@@ -344,6 +346,7 @@ impl Control {
         ctx.require(Action::OwnAccount)?;
         self.change_own(ctx, "account.sign_out_everywhere", |user| {
             user.session_epoch += 1;
+            Ok(())
         })
         .await
     }
@@ -356,6 +359,7 @@ impl Control {
         issues.into_result(())?;
         self.change_own(ctx, "account.display_name", |user| {
             user.display_name.clone_from(&name);
+            Ok(())
         })
         .await
         .map(|_| ())
@@ -365,12 +369,12 @@ impl Control {
         &self,
         ctx: &OpCtx,
         action: &str,
-        change: impl Fn(&mut UserRow),
+        change: impl Fn(&mut UserRow) -> Result<()>,
     ) -> Result<i64> {
         for _ in 0..crate::RACES_MAX {
             let before = self.own_row(ctx).await?;
             let mut row = before.clone();
-            change(&mut row);
+            change(&mut row)?;
             let fx = Effects {
                 audit: vec![self.audit(ctx, row.organization_id, action, row.user_id, json!({}))],
                 ..Effects::default()
@@ -382,6 +386,10 @@ impl Control {
         }
         Err(Error::unavailable("the member's row kept changing"))
     }
+}
+
+fn not_the_present_password() -> Error {
+    Error::invalid_field("current_password", "This is not your present password.")
 }
 
 pub(crate) fn signed_in(user: &UserRow) -> SignedIn {

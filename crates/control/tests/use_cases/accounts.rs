@@ -248,6 +248,30 @@ async fn a_changed_password_ends_the_other_sign_ins() {
 }
 
 #[tokio::test]
+async fn of_two_changes_of_a_password_at_once_the_later_one_needs_the_new_password() {
+    let app = TestApp::start().await;
+    let member = app.admin.member().unwrap().clone();
+    let (control, owner) = (app.control.clone(), app.admin.clone());
+    app.store
+        .once(testkit::Moment::Before("update_user"), move || async move {
+            let (old, new) = (Secret::new(PASSWORD), Secret::new("the owner's password"));
+            control.change_password(&owner, &old, &new).await.unwrap();
+            Ok(())
+        });
+    let (old, new) = (Secret::new(PASSWORD), Secret::new("a thief's password"));
+    let late = refused(app.control.change_password(&app.admin, &old, &new).await);
+    assert_eq!(late.api().details["field"], "current_password");
+    assert!(app.store.all_used());
+    for (password, fine) in [
+        ("the owner's password", true),
+        ("a thief's password", false),
+    ] {
+        let answer = sign_in(&app, &member.email, password).await;
+        assert_eq!(answer.is_ok(), fine, "{password}");
+    }
+}
+
+#[tokio::test]
 async fn guesses_of_ones_present_password_are_slowed_down() {
     let app = TestApp::start().await;
     let guess = async || {
