@@ -24,6 +24,10 @@ use crate::{
     ports::{Effects, StoreError, Written, rows::EnvironmentRow},
 };
 
+/// A worker that another server heard of counts as there for so long, as far as its images go: they come back with a server
+/// that is started anew or a machine that is serviced.
+const AWAY_AT_MOST: Duration = Duration::from_secs(3_600);
+
 /// What this process remembers of layers; a restart forgets it, and gives every layer time anew.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
@@ -190,8 +194,8 @@ impl Control {
         Ok(condemned)
     }
 
-    /// Marks images whose layer no worker has had for a while. Says nothing as long as a worker that is there, be it one
-    /// that only another process hears, has not reported to this one.
+    /// Marks images whose layer no worker has had for a while. Says nothing as long as a worker that was heard of lately, be
+    /// it by another process alone, has not reported to this one.
     async fn note_missing(
         &self,
         images: &mut HashMap<String, Shared>,
@@ -201,7 +205,7 @@ impl Control {
         let alive = {
             let mut leases = lock(&self.0.leases);
             leases.look_at(&workers, now);
-            leases.alive(now, self.0.config.lease_lost_after)
+            leases.alive(now, AWAY_AT_MOST)
         };
         let lost: Vec<String> = {
             let mut state = lock(&self.0.layers);
