@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use control::Secret;
 use domain::{
     process::Sample,
     session::{Status, Wish},
@@ -229,4 +230,37 @@ async fn a_wish_that_comes_while_it_starts_is_fulfilled() {
     app.host.let_start(true);
     assert_eq!(settled(&app, stopped).await.status, Status::Stopped);
     gone(&app, deleted).await;
+}
+
+#[tokio::test]
+async fn a_resumed_session_is_given_the_secrets_that_are_set_now() {
+    let app = TestApp::start().await;
+    let environment = app.environment("E", "").await;
+    let set = async |value: &str| {
+        let value = Secret::new(value);
+        let set = app
+            .control
+            .set_secret(&app.admin, environment, "TOKEN", &value);
+        set.await.unwrap();
+    };
+    let given = || {
+        let plans = app.host.plans();
+        plans.last().unwrap().secrets.expose().get("TOKEN").cloned()
+    };
+    set("the first value").await;
+    let id = start(&app, environment).await;
+    assert_eq!(settled(&app, id).await.status, Status::Running);
+    assert_eq!(given().as_deref(), Some("the first value"));
+    set("another value").await;
+    for now in [Some("another value"), None] {
+        app.control.stop_session(&app.admin, id).await.unwrap();
+        assert_eq!(settled(&app, id).await.status, Status::Stopped);
+        if now.is_none() {
+            let removed = app.control.delete_secret(&app.admin, environment, "TOKEN");
+            removed.await.unwrap();
+        }
+        app.control.resume_session(&app.admin, id).await.unwrap();
+        assert_eq!(settled(&app, id).await.status, Status::Running);
+        assert_eq!(given().as_deref(), now);
+    }
 }

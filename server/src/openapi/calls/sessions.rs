@@ -35,7 +35,8 @@ fn life() -> Vec<Describe> {
             .text("Starts a sandbox from a usable environment: one without a setup script, or one whose script is verified as it is \
                    saved now (`422` otherwise; `details.next_action` names the call that mends it). The answer comes at once with \
                    the status `provisioning`: read the session with `wait_seconds` until it is `running`. The session keeps what \
-                   it was started from; later edits of the environment do not touch it.")
+                   it was started from; later edits of the environment do not touch it, but for its secret variables: \
+                   whenever the sandbox is started, it is given those that are set then.")
             .keyed(false)
             .body::<NewSession>(json!({"environment_id": examples::ENVIRONMENT}))
             .json::<Session>(202, "The session, whose sandbox is being prepared.", examples::session())
@@ -65,7 +66,8 @@ fn life() -> Vec<Describe> {
             .json::<Session>(200, "The session.", examples::session())
             .errors(&[Code::SessionNotRunning]),
         call("POST", "/groundwork/v1/sessions/{session_id}/resume", "resumeSession", Sessions, Developer, "Resume a session")
-            .text("Starts a stopped one again with its files as they were. Processes do not come back.")
+            .text("Starts a stopped one again with its files as they were. Processes do not come back. Secret variables are \
+                   those that are set now: a replaced one has its new value, and a removed one is gone.")
             .no_body()
             .json::<Session>(200, "The session.", examples::session())
             .errors(&[Code::SessionNotRunning, Code::SessionLimit]),
