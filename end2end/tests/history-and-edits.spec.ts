@@ -1,5 +1,22 @@
 // What was saved before, going back to it, and two people who edit at once.
+import { type Page, type Route } from '@playwright/test';
 import { accessible, alive, another, createEnvironment, environmentPage, expect, signIn, test } from '../fixtures';
+
+/** Holds back what the server answers once to this function, until the story lets it go. */
+async function heldBack(page: Page, endpoint: string): Promise<{ asked: Promise<void>; go: () => void }> {
+  let go = () => {};
+  const held = new Promise<void>((resolve) => (go = resolve));
+  let ask = () => {};
+  const asked = new Promise<void>((resolve) => (ask = resolve));
+  const hold = async (route: Route) => {
+    const response = await route.fetch();
+    ask();
+    await held;
+    await route.fulfill({ response });
+  };
+  await page.route(`**/fn/${endpoint}`, hold, { times: 1 });
+  return { asked, go };
+}
 
 test('a saved definition is compared with today and brought back', async ({ page, groundwork }) => {
   await signIn(page, groundwork.url);
@@ -79,4 +96,62 @@ test('a stale verdict names what differs and puts it back', async ({ page, groun
   await expect(page.getByText('The verdict is about an earlier configuration.')).toBeHidden();
   await expect(page.getByLabel('Workspace disk (GiB)')).toHaveValue('2');
   await expect(page.getByLabel('Description')).toHaveValue('typed meanwhile');
+});
+
+test('what is typed while a save is under way stays, and the next save stores it', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await createEnvironment(page, groundwork.url, { name: 'typing', script: 'echo one' });
+  const save = page.getByRole('button', { name: 'Save environment' });
+  const description = page.getByLabel('Description');
+  const script = page.getByLabel('Setup script');
+  const answer = await heldBack(page, 'save-environment');
+  await description.fill('first');
+  await page.locator('#env_vars').evaluate((area: HTMLTextAreaElement) => {
+    area.value = 'B=2\nA=1';
+    area.dispatchEvent(new InputEvent('input', { bubbles: true }));
+  });
+  await save.click();
+  await answer.asked;
+  await description.fill('first, and more');
+  await script.fill('echo one\necho two ');
+  answer.go();
+  await expect(page.getByText('Unsaved changes')).toBeVisible();
+  // What nobody touched is as it was saved.
+  await expect(page.locator('#env_vars')).toHaveValue('A=1\nB=2\n');
+  await expect(description).toHaveValue('first, and more');
+  await expect(script).toHaveValue('echo one\necho two ');
+  await save.click();
+  await expect(page.getByText('Saved.')).toBeVisible();
+  await page.reload();
+  await expect(description).toHaveValue('first, and more');
+  await expect(script).toHaveValue(/^echo one\necho two *\n$/);
+});
+
+test('what is typed while the edits of others are fetched stays', async ({ page, browser, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await createEnvironment(page, groundwork.url, { name: 'fetched' });
+  const other = await another(browser);
+  await signIn(other.page, groundwork.url);
+  await other.page.goto(page.url());
+  await alive(other.page);
+  await other.page.locator('#name').fill('theirs');
+  await other.page.getByRole('button', { name: 'Save environment' }).click();
+  await expect(other.page.getByText('Saved.')).toBeVisible();
+  await other.context.close();
+
+  const answer = await heldBack(page, 'merge-environment');
+  await page.locator('#name').fill('mine');
+  await page.getByRole('button', { name: 'Save environment' }).click();
+  await answer.asked;
+  await page.locator('#name').fill('mine, longer');
+  await page.getByLabel('Description').fill('typed meanwhile');
+  answer.go();
+  await expect(page.getByText('One field left to decide.')).toBeVisible();
+  await expect(page.locator('#name')).toHaveValue('mine, longer');
+  await expect(page.getByLabel('Description')).toHaveValue('typed meanwhile');
+  // One's own comes back as it was last.
+  await page.getByRole('button', { name: 'Take theirs' }).click();
+  await expect(page.locator('#name')).toHaveValue('theirs');
+  await page.getByRole('button', { name: 'Keep mine' }).click();
+  await expect(page.locator('#name')).toHaveValue('mine, longer');
 });

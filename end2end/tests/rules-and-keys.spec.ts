@@ -1,5 +1,8 @@
 // The rule editor, the keyboard, and leaving with unsaved changes.
-import { accessible, alive, createEnvironment, environmentPage, expect, signIn, test } from '../fixtures';
+import { appendFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { accessible, admin, alive, createEnvironment, environmentPage, expect, signIn, test } from '../fixtures';
+import { Groundwork } from '../groundwork';
 
 test('rules are pasted, reordered, checked, and tell which of them decides', async ({ page, groundwork }) => {
   await signIn(page, groundwork.url);
@@ -34,6 +37,76 @@ test('rules are pasted, reordered, checked, and tell which of them decides', asy
   await page.getByRole('button', { name: 'github' }).click();
   await expect(hosts).not.toHaveCount(3);
   await accessible(page);
+});
+
+test('moving and removing rows leaves the keyboard where it was', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await page.goto(`${groundwork.url}/environments/new`);
+  await alive(page);
+  await page.getByText('Selected hosts').click();
+  const rules = page.getByRole('list', { name: 'Rules' });
+  const hosts = rules.getByRole('textbox', { name: 'Host', exact: true });
+  const add = page.getByRole('button', { name: 'Add rule' });
+  for (const [at, host] of ['a.example', 'b.example', 'c.example'].entries()) {
+    await add.click();
+    await hosts.nth(at).fill(host);
+  }
+  const row = (at: number) => rules.getByRole('listitem').nth(at);
+  const down = (at: number) => row(at).getByRole('button', { name: 'Move down' });
+  await down(0).focus();
+  for (const at of [1, 2]) {
+    await page.keyboard.press('Enter');
+    await expect(hosts.nth(at)).toHaveValue('a.example');
+    await expect(down(at)).toBeFocused();
+  }
+  await row(2).getByRole('button', { name: 'Move up' }).focus();
+  await page.keyboard.press('Enter');
+  await expect(hosts.nth(1)).toHaveValue('a.example');
+  await expect(row(1).getByRole('button', { name: 'Move up' })).toBeFocused();
+  // What follows takes the place of what was removed; after the last one there is the button that adds.
+  await row(1).getByRole('button', { name: 'Remove' }).focus();
+  await page.keyboard.press('Enter');
+  await expect(hosts).toHaveCount(2);
+  await expect(hosts.nth(1)).toHaveValue('c.example');
+  await expect(row(1).getByRole('button', { name: 'Remove' })).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(hosts).toHaveCount(1);
+  await expect(add).toBeFocused();
+  // Mounts likewise.
+  await page.getByRole('heading', { name: 'Mounts' }).click();
+  const mounts = page.getByRole('list', { name: 'Mounts' }).getByRole('listitem');
+  const addMount = page.getByRole('button', { name: 'Add mount' });
+  await addMount.click();
+  await addMount.click();
+  await mounts.nth(0).getByRole('button', { name: 'Remove' }).focus();
+  await page.keyboard.press('Enter');
+  await expect(mounts).toHaveCount(1);
+  await expect(mounts.nth(0).getByRole('button', { name: 'Remove' })).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(mounts).toHaveCount(0);
+  await expect(addMount).toBeFocused();
+});
+
+test('a size that no machine offers is refused at its fields', async ({ page }) => {
+  const groundwork = new Groundwork();
+  try {
+    appendFileSync(join(groundwork.data, 'config.toml'), '\n[compute]\ncpu_milli = 4000\nmemory_mib = 16384\n');
+    await groundwork.start({ GROUNDWORK_ADMIN_EMAIL: admin.email, GROUNDWORK_ADMIN_PASSWORD: admin.password });
+    await signIn(page, groundwork.url);
+    await page.goto(`${groundwork.url}/environments/new`);
+    await alive(page);
+    const cpu = page.getByLabel('vCPU', { exact: true });
+    await page.locator('#name').fill('too large');
+    await cpu.fill('8');
+    await page.getByRole('button', { name: 'Create environment', exact: true }).click();
+    await expect(cpu).toBeFocused();
+    await expect(cpu).toHaveAttribute('aria-invalid', 'true');
+    await expect(cpu).toHaveAccessibleDescription(/No machine offers 8 vCPU and 4 GiB together\./);
+    await expect(page.getByLabel('Memory (GiB)')).toHaveAttribute('aria-invalid', 'true');
+    await accessible(page);
+  } finally {
+    await groundwork.remove();
+  }
 });
 
 test('an export moves to the variables, where sessions have it too', async ({ page, groundwork }) => {

@@ -44,3 +44,24 @@ test('a secret leaves the page once it is set', async ({ page, groundwork }) => 
   await expect(page.locator('#secrets').getByText('PATH cannot be set')).toBeVisible();
   await expect(page.locator('#secret-value')).toHaveValue('hush-hush-hush');
 });
+
+test('what is saved at once says before that it makes the verdict stale', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await createEnvironment(page, groundwork.url, {
+    name: 'announced',
+    script: 'exec 3<>/dev/tcp/blocked.example/443 || true',
+    test: true,
+  });
+  await expect(page.getByText('Setup verified.').first()).toBeVisible({ timeout: 60_000 });
+  const secrets = page.locator('#secrets').getByText('Setting or removing one makes the verdict stale');
+  const hosts = page.getByText('Allowing one makes the verdict stale');
+  await expect(secrets).toBeVisible();
+  await expect(hosts).toBeVisible();
+  await accessible(page);
+  await page.locator('#secret-name').fill('API_TOKEN');
+  await page.locator('#secret-value').fill('hush-hush-hush');
+  await page.getByRole('button', { name: 'Set secret' }).click();
+  await expect(page.getByText('The verdict is about an earlier configuration.')).toBeVisible();
+  await expect(secrets).toHaveCount(0);
+  await expect(hosts).toHaveCount(0);
+});

@@ -1,4 +1,5 @@
-import { accessible, alive, createEnvironment, expect, signIn, test } from '../fixtures';
+import { randomUUID } from 'node:crypto';
+import { accessible, admin, alive, createEnvironment, expect, signIn, test } from '../fixtures';
 import { Wait } from '../groundwork';
 
 test.beforeEach(async ({ page, groundwork }) => signIn(page, groundwork.url));
@@ -78,6 +79,101 @@ test('an edit makes the verdict stale, and undoing it makes it current again', a
   await page.getByRole('button', { name: 'Save environment' }).click();
   await expect(page.getByText('The verdict is about an earlier configuration.')).toBeHidden();
   await badge('Verified');
+});
+
+test('the line that failed is gone to without a question, and a link in another tab asks none either', async ({ page, groundwork }) => {
+  await createEnvironment(page, groundwork.url, { name: 'line', script: 'true\nfalse', test: true });
+  const result = page.getByRole('region', { name: panel });
+  await expect(result.getByText('failed on line 2')).toBeVisible({ timeout: 60_000 });
+  const asked: string[] = [];
+  page.on('dialog', async (dialog) => {
+    asked.push(dialog.message());
+    await dialog.dismiss();
+  });
+  await page.getByLabel('Description').fill('not saved');
+  await result.getByRole('link', { name: 'Go to line 2' }).click();
+  const script = page.getByRole('textbox', { name: 'Setup script' });
+  await expect(script).toBeFocused();
+  expect(await script.evaluate((area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd))).toBe('false');
+  const opened = page.context().waitForEvent('page');
+  await page.getByRole('link', { name: 'Members' }).click({ modifiers: ['Control'] });
+  await (await opened).close();
+  const saved = page.waitForEvent('download');
+  await result.locator('a[download]').click();
+  await (await saved).cancel();
+  expect(asked).toEqual([]);
+  await expect(page.getByLabel('Description')).toHaveValue('not saved');
+  // The page itself is still asked for.
+  await page.getByRole('link', { name: 'History', exact: true }).click();
+  await expect.poll(() => asked).toEqual(['Leave without saving your changes?']);
+});
+
+/** Calls the API as a developer. */
+async function api(groundwork: { url: string; command: (...args: string[]) => string }) {
+  const key = groundwork.command('admin', 'create-api-key', '--email', admin.email, '--role', 'developer');
+  return async (path: string, body?: unknown): Promise<Record<string, string>> => {
+    const answer = await fetch(`${groundwork.url}/managed-agents/v1/environments${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'idempotency-key': randomUUID() },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    expect(answer.ok, await answer.clone().text()).toBe(true);
+    return (await answer.json()) as Record<string, string>;
+  };
+}
+
+test('a test is not offered while one is in flight, and why one did not start goes with the next run', async ({
+  page,
+  groundwork,
+}) => {
+  const wait = new Wait();
+  await createEnvironment(page, groundwork.url, { name: 'busy', script: `echo on\n${wait.command}` });
+  const id = new URL(page.url()).pathname.split('/').pop();
+  const both = page.getByRole('button', { name: 'Save and test setup' });
+  await expect(both).toBeEnabled();
+  // Somebody else starts one: the page does not know.
+  await (await api(groundwork))(`/${id}/setup-runs`);
+  await both.click();
+  const told = page.getByRole('alert').filter({ hasText: 'Saved, but the setup test did not start.' });
+  await expect(told).toBeVisible();
+  await expect(both).toBeDisabled();
+  await expect(both).toHaveAccessibleDescription('A setup run is in flight: wait for it or cancel it');
+  const result = page.getByRole('region', { name: panel });
+  await expect(result.getByText(/^line 2 of 2/)).toBeVisible({ timeout: 30_000 });
+  await accessible(page);
+  wait.end();
+  await expect(result.getByText('Setup verified.').first()).toBeVisible({ timeout: 60_000 });
+  await expect(both).toBeEnabled();
+  await expect(told).toBeVisible();
+  await result.getByRole('button', { name: 'Test setup' }).click();
+  await expect(told).toHaveCount(0);
+  await result.getByRole('button', { name: 'Cancel run' }).click();
+  await expect(result.getByText('Cancelled.').first()).toBeVisible({ timeout: 30_000 });
+});
+
+test('a host that is allowed while no test can start is said to be allowed', async ({ page, groundwork }) => {
+  await createEnvironment(page, groundwork.url, {
+    name: 'allowed',
+    script: 'exec 3<>/dev/tcp/blocked.example/443',
+    test: true,
+  });
+  const result = page.getByRole('region', { name: panel });
+  const allow = result.getByRole('button', { name: 'Allow blocked.example and test again' });
+  await expect(allow).toBeVisible({ timeout: 60_000 });
+  // As many runs as there may be at once.
+  const call = await api(groundwork);
+  const runs: string[] = [];
+  for (const name of ['one', 'two', 'three', 'four']) {
+    const { environment_id: id } = await call('', { name, setup: { script: 'sleep 600' }, pvc_size_gi: 1 });
+    const { setup_run_id: run } = await call(`/${id}/setup-runs`);
+    runs.push(`/${id}/setup-runs/${run}/cancel`);
+  }
+  await allow.click();
+  await expect(result.getByRole('alert')).toContainText('blocked.example is allowed now, but the setup test did not start.');
+  // The form and the verdict know.
+  await expect(page.getByRole('textbox', { name: 'Host', exact: true })).toHaveValue('blocked.example');
+  await expect(page.getByText('The verdict is about an earlier configuration.')).toBeVisible();
+  for (const cancel of runs) await call(cancel);
 });
 
 test('a killed server: the run is tried again after the start, or ends with its code, and nothing is left', async ({

@@ -16,6 +16,18 @@ impl Errors {
         Signal::derive(move || errors?.0.with(|error| error.as_ref()?.field(path)))
     }
 
+    /// Whether exactly this path was refused, for fields that are refused together.
+    fn are_refused(together: Option<Together>) -> Signal<bool> {
+        let errors = use_context::<Self>();
+        Signal::derive(move || {
+            let (Some((path, _)), Some(errors)) = (together, errors) else {
+                return false;
+            };
+            let at = |error: &AppError| error.issues().iter().any(|(at, _)| at == path);
+            errors.0.with(|error| error.as_ref().is_some_and(at))
+        })
+    }
+
     /// Of an action's answer.
     pub fn of<T: Clone + Send + Sync + 'static>(
         value: impl Fn() -> Option<Result<T, AppError>> + Send + Sync + 'static,
@@ -69,12 +81,18 @@ bind!(bind_input, html::Input);
 bind!(bind_text, html::Textarea);
 bind!(bind_select, html::Select);
 
-fn describe(id: &str, hint: &str) -> String {
-    if hint.is_empty() {
-        format!("{id}-error")
-    } else {
-        format!("{id}-error {id}-hint")
+/// A refusal of several fields together, which one message tells: its path, and the message's id.
+pub type Together = (&'static str, &'static str);
+
+fn describe(id: &str, hint: &str, together: Option<Together>) -> String {
+    let mut ids = format!("{id}-error");
+    if let Some((_, message)) = together {
+        ids = format!("{ids} {message}");
     }
+    if !hint.is_empty() {
+        ids = format!("{ids} {id}-hint");
+    }
+    ids
 }
 
 #[component]
@@ -142,11 +160,15 @@ pub fn TextField(
     /// Most characters.
     #[prop(optional)]
     maxlength: Option<u32>,
+    /// What it is refused in together with other fields.
+    #[prop(optional)]
+    together: Option<Together>,
 ) -> impl IntoView {
     let value = value.unwrap_or_else(|| RwSignal::new(String::new()));
     let node: NodeRef<html::Input> = NodeRef::new();
     bind_input(node, value);
     let error = Errors::around(path);
+    let are_refused = Errors::are_refused(together);
     view! {
         <div class="field">
             <Label id=id.clone() label optional />
@@ -165,8 +187,8 @@ pub fn TextField(
                 autofocus=autofocus
                 minlength=minlength
                 maxlength=maxlength
-                aria-invalid=move || error.with(Option::is_some).then_some("true")
-                aria-describedby=describe(&id, &hint)
+                aria-invalid=move || (are_refused.get() || error.with(Option::is_some)).then_some("true")
+                aria-describedby=describe(&id, &hint, together)
                 on:input:target=move |event| value.set(event.target().value())
             />
             <FieldError id=format!("{id}-error") message=error />
@@ -228,7 +250,7 @@ pub fn TextArea(
                 readonly=readonly
                 spellcheck=if code { "false" } else { "true" }
                 aria-invalid=move || error.with(Option::is_some).then_some("true")
-                aria-describedby=describe(&id, &hint)
+                aria-describedby=describe(&id, &hint, None)
                 on:input:target=move |event| value.set(event.target().value())
             >
                 {raw(&value.get_untracked())}
@@ -280,7 +302,7 @@ pub fn Select(
                 name=name
                 disabled=disabled
                 aria-invalid=move || error.with(Option::is_some).then_some("true")
-                aria-describedby=describe(&id, &hint)
+                aria-describedby=describe(&id, &hint, None)
                 on:change:target=move |event| value.set(event.target().value())
             >
                 {options
@@ -351,7 +373,8 @@ pub fn Switch(
                     value="on"
                     checked=crate::draft::is_on(&value.get_untracked())
                     disabled=move || disabled.get()
-                    aria-describedby=describe(&id, &hint)
+                    aria-invalid=move || error.with(Option::is_some).then_some("true")
+                    aria-describedby=describe(&id, &hint, None)
                     on:change:target=move |event| value.set(word(event.target().checked()))
                 />
                 <div>
@@ -393,4 +416,71 @@ pub fn focus_first_error() {
         }
         let _ = element.focus();
     });
+}
+
+#[cfg(all(test, feature = "ssr"))]
+mod tests {
+    use serde_json::json;
+    use wire::error::{ApiError, Code};
+
+    use super::*;
+
+    /// What a page says where this path was refused.
+    fn refused_at(path: &str, show: impl FnOnce() -> AnyView) -> String {
+        let mut details = serde_json::Map::new();
+        details.insert("issues".to_owned(), json!([format!("{path}: No.")]));
+        let error = AppError::from(ApiError {
+            code: Code::InvalidRequest,
+            message: "No.".to_owned(),
+            details,
+            retry_after: None,
+        });
+        Owner::new().with(|| {
+            provide_context(Errors(Signal::stored(Some(error))));
+            show().to_html()
+        })
+    }
+
+    const INVALID: &str = "aria-invalid=\"true\"";
+
+    #[test]
+    fn a_refused_switch_says_that_it_is_refused() {
+        let switch = || {
+            let value = RwSignal::new("on".to_owned());
+            view! { <Switch id="docker" name="docker" label="Docker" value path="privileged" /> }
+                .into_any()
+        };
+        let page = refused_at("privileged", switch);
+        assert!(page.contains(INVALID), "{page}");
+        assert!(page.contains("aria-describedby=\"docker-error\""), "{page}");
+        assert!(!refused_at("name", switch).contains(INVALID));
+    }
+
+    #[test]
+    fn fields_that_are_refused_together_say_so_and_name_the_message() {
+        let field = || {
+            view! {
+                <TextField
+                    id="cpu"
+                    name="cpu"
+                    label="vCPU"
+                    path="resources.cpu_milli"
+                    together=("resources", "resources-error")
+                />
+            }
+            .into_any()
+        };
+        for (path, wanted) in [
+            ("resources", true),
+            ("resources.cpu_milli", true),
+            ("resources.memory_mib", false),
+        ] {
+            let page = refused_at(path, field);
+            assert_eq!(page.contains(INVALID), wanted, "{path}: {page}");
+            assert!(
+                page.contains("aria-describedby=\"cpu-error resources-error\""),
+                "{page}"
+            );
+        }
+    }
 }

@@ -8,7 +8,7 @@ use leptos::prelude::*;
 use wire::console::{RunHost, RunHosts};
 
 use super::{
-    Alert, Sign, Tone,
+    Alert, MakesStale, Sign, Tone,
     icons::{Draw, Icon},
 };
 use crate::{
@@ -100,6 +100,7 @@ pub fn List(
         blocked => format!("{all}, {} blocked", format::grouped(blocked)),
     };
     let mut shown = hosts.hosts;
+    let may_allow = shown.iter().any(|host| host.may_allow);
     let more = shown.split_off(shown.len().min(SHOWN));
     let row = move |host: RunHost| view! { <Row environment_id host allow /> };
     view! {
@@ -110,6 +111,7 @@ pub fn List(
                 <span class="section-summary">{summary}</span>
             </summary>
             <div class="section-body">
+                {may_allow.then(|| view! { <MakesStale change="Allowing one" /> })}
                 <ul class="flex flex-col divide-y divide-line">{shown.into_iter().map(row).collect_view()}</ul>
                 {(!more.is_empty())
                     .then(|| {

@@ -13,6 +13,7 @@ pub mod rows;
 pub mod secrets;
 pub mod states;
 pub mod timings;
+pub mod verdict;
 
 pub use basics::{Alert, Copy, CopyId, Refused, SetupBadgeView, Sign, Submit, Tone};
 pub use confirm::ConfirmDelete;
@@ -25,7 +26,8 @@ pub use hosts::Hosts;
 pub use icons::{Draw, Icon};
 pub use menu::Menu;
 pub use prepared::Prepared;
-pub use rows::{AddRow, LineText, LinesField, RowButton, Rows};
+pub use rows::{AddRow, LineText, LinesField, RowButton, Rows, focus_button};
 pub use secrets::Secrets;
 pub use states::{Failure, Gate, Loading, PageHead};
 pub use timings::Timings;
+pub use verdict::{MakesStale, VerdictHolds};

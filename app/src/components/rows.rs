@@ -156,10 +156,12 @@ impl<T: Copy + Send + Sync + 'static> Rows<T> {
         self.entries.update(|entries| entries.push(entry));
     }
 
-    /// Takes a row out.
-    pub fn remove(self, key: usize) {
+    /// Takes a row out; answers where it stood, counted from 0.
+    pub fn remove(self, key: usize) -> usize {
+        let at = untrack(|| self.place(key)).unwrap_or_default();
         self.entries
             .update(|entries| entries.retain(|entry| entry.key != key));
+        at
     }
 
     /// Where a row stands, counted from 0.
@@ -167,6 +169,24 @@ impl<T: Copy + Send + Sync + 'static> Rows<T> {
         self.entries
             .with(|entries| entries.iter().position(|entry| entry.key == key))
     }
+}
+
+/// Gives the focus to a button of the row at `at`, counted from 0, once the page shows the rows as they are now: what moves
+/// in the page loses it. Where there is no such row any more, the button under the list takes it.
+pub fn focus_button(list: NodeRef<html::Ol>, at: usize, label: &'static str) {
+    use wasm_bindgen::JsCast as _;
+    request_animation_frame(move || {
+        let Some(Some(list)) = list.try_get_untracked() else {
+            return;
+        };
+        let button = format!("li:nth-child({}) button[aria-label=\"{label}\"]", at + 1);
+        let found = list.query_selector(&button).ok().flatten();
+        let found = found.or_else(|| list.next_element_sibling());
+        if let Some(found) = found.and_then(|found| found.dyn_into::<web_sys::HtmlElement>().ok()) {
+            // What cannot take the focus leaves it where it is.
+            let _ = found.focus();
+        }
+    });
 }
 
 /// The button under the rows that adds one.

@@ -7,7 +7,7 @@ use leptos::{html, prelude::*};
 use wire::secrets::SecretItem;
 
 use super::{
-    Alert, Submit, Tone,
+    Alert, MakesStale, Submit, Tone,
     basics::alive,
     field::bind_text,
     icons::{Draw, Icon},
@@ -173,6 +173,7 @@ pub fn List(
         {may_change
             .then(|| {
                 view! {
+                    <MakesStale change="Setting or removing one" />
                     <ActionForm action=set>
                         <div class="flex flex-col gap-2">
                             <input type="hidden" name="environment_id" value=environment_id.to_string() />

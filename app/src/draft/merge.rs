@@ -153,6 +153,34 @@ pub fn merge(
     answer
 }
 
+/// `fresh` for a form that holds `now` and held `sent` when it was asked for: fields that were typed in meanwhile stay, to
+/// the letter.
+#[must_use]
+pub fn beside_typed(sent: &Draft, now: &Draft, fresh: &Draft) -> Draft {
+    let (sent, typed, mut form) = (inputs(sent), inputs(now), inputs(fresh));
+    let grouped = |name: &str| GROUPS.iter().any(|group| group.0.contains(&name));
+    let others: Vec<Vec<String>> = form
+        .keys()
+        .filter(|name| !FOLLOWING.contains(&name.as_str()) && !grouped(name))
+        .map(|name| vec![name.clone()])
+        .collect();
+    let groups = GROUPS
+        .iter()
+        .map(|group| group.0.iter().map(|name| (*name).to_owned()).collect());
+    for names in groups.chain(others) {
+        let is_typed = names
+            .iter()
+            .any(|name| text(&sent, name) != text(&typed, name));
+        if is_typed {
+            for name in names {
+                let value = text(&typed, &name);
+                form.insert(name, value.into());
+            }
+        }
+    }
+    serde_json::from_value(Value::Object(form)).unwrap_or_else(|_| now.clone())
+}
+
 fn inputs(draft: &Draft) -> Map<String, Value> {
     match serde_json::to_value(draft) {
         Ok(Value::Object(map)) => map,
@@ -300,6 +328,41 @@ mod tests {
         };
         let merge = merge(&base(), &mine, &theirs, &[], 2);
         assert_eq!((merge.clashes.len(), merge.taken.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_typed_while_an_answer_is_on_its_way_stays_to_the_letter() {
+        let sent = Draft {
+            internet: INTERNET_HOSTS.to_owned(),
+            rules: "a.example".to_owned(),
+            env_vars: "B=1\nA=2".to_owned(),
+            ..base()
+        };
+        let now = Draft {
+            description: "old and more".to_owned(),
+            rules: "a.example\nb.ex".to_owned(),
+            // A blank that the next word follows.
+            script: "true\n ".to_owned(),
+            ..sent.clone()
+        };
+        let fresh = Draft {
+            internet: "none".to_owned(),
+            rules: String::new(),
+            env_vars: "A=2\nB=1\n".to_owned(),
+            name: "theirs".to_owned(),
+            had_metadata: "on".to_owned(),
+            ..base()
+        };
+        let form = beside_typed(&sent, &now, &fresh);
+        let wanted = Draft {
+            description: now.description.clone(),
+            internet: now.internet.clone(),
+            rules: now.rules.clone(),
+            script: now.script.clone(),
+            ..fresh.clone()
+        };
+        assert_eq!(form, wanted, "one half of a field is not taken alone");
+        assert_eq!(beside_typed(&sent, &sent, &fresh), fresh);
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod summary;
 mod tests;
 
 pub use dotenv::{parse_dotenv, show_dotenv, with_variables};
-pub use merge::{Clash, Merge, Taken, merge};
+pub use merge::{Clash, Merge, Taken, beside_typed, merge};
 pub use mounts::{MountLine, parse_mounts, show_mounts};
 pub use rules::{RuleLine, parse_rules, show_rules};
 

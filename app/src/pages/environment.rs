@@ -1,6 +1,6 @@
 //! One environment's page: its form beside the *Setup test* panel.
 
-use domain::ids::EnvironmentId;
+use domain::{ids::EnvironmentId, verification::VerificationStatus};
 use leptos::prelude::*;
 use leptos_router::hooks::{use_params_map, use_query_map};
 use wire::{console::EnvironmentPage as EnvironmentFacts, error::Code};
@@ -14,7 +14,7 @@ use crate::{
     },
     components::{
         Alert, CopyId, Draw, Errors, Failure, Icon, Loading, PageHead, Secrets, SetupBadgeView,
-        Submit, Tone, focus_first_error,
+        Submit, Tone, VerdictHolds, focus_first_error,
     },
     draft::Draft,
     links,
@@ -91,6 +91,22 @@ fn Edit(page: EditPage) -> impl IntoView {
         .into(),
     };
     provide_context(here);
+    provide_context(VerdictHolds(
+        Memo::new(move |_| {
+            facts.with(|facts| {
+                let verdict = &facts.environment.setup_verification;
+                verdict.status == VerificationStatus::Verified.as_str() && !verdict.stale
+            })
+        })
+        .into(),
+    ));
+    let run_id =
+        Memo::new(move |_| panel.with(|panel| panel.run.as_ref().map(|run| run.setup_run_id)));
+    let testing = Signal::derive(move || {
+        panel.with(|panel| panel.run.as_ref().is_some_and(|run| !run.finished))
+    });
+    // The run beside which it is told that a test did not start.
+    let told_beside = RwSignal::new(run_id.get_untracked());
     let merge = RwSignal::new(page.merge.clone());
     let came_merged = page.merge.is_some();
     let revision = RwSignal::new(page.page.revision);
@@ -103,6 +119,16 @@ fn Edit(page: EditPage) -> impl IntoView {
     if !readonly {
         warn_before_leaving(inputs, saved, action.pending());
     }
+    // What is on its way: the answer is about it, not about what is typed meanwhile.
+    let sent = StoredValue::new(page.draft.clone());
+    // A further save is made from what this one has left, and waits until that is known.
+    let settling = RwSignal::new(false);
+    Effect::new(move |_| {
+        if action.pending().get() {
+            sent.set_value(untrack(|| inputs.draft()));
+        }
+    });
+    let saving = Signal::derive(move || action.pending().get() || settling.get());
     // Fresh facts never touch what is being typed; a form that nobody has touched follows what was saved elsewhere, such
     // as by a button that mends and tests again.
     let reload = Callback::new(move |()| {
@@ -122,16 +148,24 @@ fn Edit(page: EditPage) -> impl IntoView {
     });
     Effect::new(move |_| {
         if matches!(action.value().get(), Some(Ok(_))) {
+            settling.set(true);
             leptos::task::spawn_local(async move {
-                if let Ok(page) = load_environment(id).await {
+                let loaded = load_environment(id).await;
+                // The page may have been left meanwhile.
+                let Some(sent) = sent.try_get_value() else {
+                    return;
+                };
+                if let Ok(page) = loaded {
                     let now_saved = Draft::of(&page.page.environment);
-                    inputs.fill(&now_saved);
+                    inputs.fill_beside_typed(&sent, &now_saved);
                     saved.set(now_saved);
                     revision.set(page.page.revision);
                     merge.set(None);
                     panel.set(panel_data(&page));
                     facts.set(page.page);
+                    told_beside.set(run_id.get_untracked());
                 }
+                settling.set(false);
             });
         }
     });
@@ -139,7 +173,7 @@ fn Edit(page: EditPage) -> impl IntoView {
     let take_in = Callback::new(move |somebody_else: bool| {
         let (base, draft) = (revision.get_untracked(), untrack(|| inputs.draft()));
         leptos::task::spawn_local(async move {
-            let met = merge_environment(id, base, draft).await.ok();
+            let met = merge_environment(id, base, draft.clone()).await.ok();
             // Asked already: what was decided meanwhile stays.
             let met = met.filter(|met| {
                 merge.with_untracked(|asked| {
@@ -149,7 +183,7 @@ fn Edit(page: EditPage) -> impl IntoView {
                 })
             });
             if let Some(met) = met {
-                inputs.fill(&met.merged);
+                inputs.fill_beside_typed(&draft, &met.merged);
                 saved.set(met.theirs.clone());
                 if met.clashes.is_empty() {
                     revision.set(met.revision);
@@ -176,11 +210,14 @@ fn Edit(page: EditPage) -> impl IntoView {
     });
     let query = use_query_map();
     let not_tested = Signal::derive(move || match action.value().get() {
+        // Another run is shown since.
+        _ if run_id.get() != told_beside.get() => None,
         Some(Ok(saved)) => saved.not_tested.map(|error| error.to_string()),
-        _ => query.read().get_str("not_tested").map(not_tested_text),
+        Some(Err(_)) => None,
+        None => query.read().get_str("not_tested").map(not_tested_text),
     });
     let told = Memo::new(move |_| {
-        if action.pending().get() {
+        if saving.get() {
             "Saving…"
         } else if saved.with(|saved| inputs.draft() != *saved) {
             "Unsaved changes"
@@ -213,7 +250,7 @@ fn Edit(page: EditPage) -> impl IntoView {
                     .get()
                     .map(|text| {
                         view! {
-                            <Alert tone=Tone::Warn title="Saved, but the setup test did not start.">
+                            <Alert tone=Tone::Warn title="Saved, but the setup test did not start." urgent=true>
                                 {text}
                             </Alert>
                         }
@@ -266,9 +303,9 @@ fn Edit(page: EditPage) -> impl IntoView {
                                             label="Save environment"
                                             class="button-primary"
                                             sends=("then", "save")
-                                            busy=action.pending()
+                                            busy=saving
                                         />
-                                        <TestButton busy=action.pending() has_script />
+                                        <TestButton busy=saving has_script testing />
                                     </div>
                                 }
                             })}

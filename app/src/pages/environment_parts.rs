@@ -17,14 +17,26 @@ use crate::{
     text::shown,
 };
 
-/// *Save and test setup*: to be pressed where there is a script alone; without scripting always, since the page cannot know.
+/// *Save and test setup*: to be pressed where there is a script and no run in flight; without scripting always, since the
+/// page cannot know.
 #[component]
-pub fn TestButton(#[prop(into)] busy: Signal<bool>, has_script: Signal<bool>) -> impl IntoView {
+pub fn TestButton(
+    /// Whether the form is on its way.
+    #[prop(into)]
+    busy: Signal<bool>,
+    /// Whether the form holds a script.
+    has_script: Signal<bool>,
+    /// Whether a run is in flight.
+    #[prop(optional)]
+    testing: Signal<bool>,
+) -> impl IntoView {
     let alive = crate::components::basics::alive();
     // There from the start and in one place, so that nothing beside it moves.
-    let refused = Signal::derive(move || match alive.get() && !has_script.get() {
-        true => "Write a setup script first",
-        false => "",
+    let refused = Signal::derive(move || match (has_script.get(), testing.get()) {
+        _ if !alive.get() => "",
+        (false, _) => "Write a setup script first",
+        (true, true) => "A setup run is in flight: wait for it or cancel it",
+        (true, false) => "",
     });
     view! { <Submit label="Save and test setup" icon=Icon::FlaskConical sends=("then", "test") busy refused /> }
 }

@@ -155,6 +155,7 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                         label="vCPU"
                         value=cpu
                         path="resources.cpu_milli"
+                        together=("resources", "resources-error")
                         inputmode="decimal"
                         placeholder=default_cpus()
                         readonly=readonly
@@ -165,6 +166,7 @@ pub fn Compute(inputs: Inputs, offer: Offer, readonly: bool) -> impl IntoView {
                         label="Memory (GiB)"
                         value=memory
                         path="resources.memory_mib"
+                        together=("resources", "resources-error")
                         inputmode="decimal"
                         placeholder=default_gib()
                         readonly=readonly

@@ -2,7 +2,7 @@
 
 use leptos::prelude::*;
 
-use crate::draft::Draft;
+use crate::draft::{Draft, beside_typed};
 
 macro_rules! inputs {
     ($($(#[$doc:meta])* $field:ident,)*) => {
@@ -20,6 +20,18 @@ macro_rules! inputs {
                 $(if self.$field.with_untracked(|now| *now != draft.$field) {
                     self.$field.set(draft.$field.clone());
                 })*
+            }
+            /// Fills the form with an answer to what was asked while it held `sent`; what was typed since stays.
+            pub fn fill_beside_typed(self, sent: &Draft, fresh: &Draft) {
+                let now = untrack(|| self.draft());
+                self.fill(&beside_typed(sent, &now, fresh));
+            }
+            /// One input by its name in [`Draft`]; empty for other names.
+            pub fn get(self, name: &str) -> String {
+                match name {
+                    $(stringify!($field) => self.$field.get_untracked(),)*
+                    _ => String::new(),
+                }
             }
             /// Sets one input by its name in [`Draft`]; other names do nothing.
             pub fn set(self, name: &str, value: &str) {

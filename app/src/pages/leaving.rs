@@ -74,6 +74,9 @@ fn question(
     inputs: Inputs,
     saved: RwSignal<Draft>,
 ) -> Option<&'static str> {
+    if stays_on(&at.page, to) {
+        return None;
+    }
     let creates = |page: &str| page.split('?').next() == Some(links::NEW_ENVIRONMENT);
     let is_start = creates(&at.page) && creates(to);
     let draft = untrack(|| inputs.draft());
@@ -91,6 +94,22 @@ fn question(
             (draft != *saved).then_some("Leave without saving your changes?")
         }
     })
+}
+
+/// Whether going from the page `at` to `to` shows the same form: what follows `#` is a place in it, and the create page
+/// alone is another one with another query.
+fn stays_on(at: &str, to: &str) -> bool {
+    let to = to.split('#').next().unwrap_or_default();
+    let path = |page: &str| page.split('?').next().unwrap_or_default().to_owned();
+    to.is_empty() || to == at || (path(to) == path(at) && path(at) != links::NEW_ENVIRONMENT)
+}
+
+/// Whether this click leaves the page where it is: the browser opens a tab or a window, or saves a file.
+fn goes_elsewhere(event: &web_sys::Event, link: &web_sys::Element) -> bool {
+    let has_key = event
+        .dyn_ref::<web_sys::MouseEvent>()
+        .is_some_and(|click| click.ctrl_key() || click.meta_key() || click.shift_key());
+    has_key || link.has_attribute("download") || link.has_attribute("target")
 }
 
 /// Asks before changes that were not saved are left behind.
@@ -120,8 +139,8 @@ pub fn warn_before_leaving(inputs: Inputs, saved: RwSignal<Draft>, sending: Memo
         let click = Captured::new("click", move |event| {
             let lost = element(event)
                 .and_then(|element| element.closest("a[href]").ok().flatten())
+                .filter(|link| !goes_elsewhere(event, link))
                 .and_then(|link| link.get_attribute("href"))
-                .filter(|href| !href.starts_with('#') && !href.is_empty())
                 .and_then(|href| question(&shown_address(location), &href, inputs, saved));
             if lost.is_some_and(|lost| !agrees(lost)) {
                 stay(event);
@@ -212,5 +231,50 @@ impl Drop for Captured {
             self.closure.as_ref().unchecked_ref(),
             true,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_the_page_is_no_other_page() {
+        for (at, to, wanted) in [
+            ("/environments/1", "#setup-test", true),
+            ("/environments/1", "", true),
+            ("/environments/1", "/environments/1#script-L7", true),
+            (
+                "/environments/1?not_tested=x",
+                "/environments/1#script-L7",
+                true,
+            ),
+            ("/environments/1", "/environments/1", true),
+            ("/environments/1", "/environments/12", false),
+            ("/environments/1", "/environments/1/history", false),
+            (
+                "/environments/1",
+                "https://example.com/environments/1",
+                false,
+            ),
+            ("/environments/new", "/environments/new#name", true),
+            (
+                "/environments/new",
+                "/environments/new?template=node",
+                false,
+            ),
+            (
+                "/environments/new?template=node",
+                "/environments/new",
+                false,
+            ),
+            (
+                "/environments/new?template=node",
+                "/environments/new?template=node",
+                true,
+            ),
+        ] {
+            assert_eq!(stays_on(at, to), wanted, "{at} {to}");
+        }
     }
 }

@@ -115,11 +115,23 @@ fn OneClash(clash: Clash, choice: RwSignal<Option<Choice>>, inputs: Inputs) -> i
     let alive = crate::components::basics::alive();
     let values = StoredValue::new(clash.inputs);
     let choose = move |wanted: Choice| {
-        values.with_value(|values| {
-            for (name, mine, theirs) in values {
-                inputs.set(name, if wanted == Choice::Mine { mine } else { theirs });
-            }
-        });
+        let holds_theirs = choice.get_untracked() == Some(Choice::Theirs);
+        match wanted {
+            // The form holds it already, with what was typed since.
+            Choice::Mine if !holds_theirs => {}
+            Choice::Mine => values.with_value(|values| {
+                for (name, mine, _) in values {
+                    inputs.set(name, mine);
+                }
+            }),
+            Choice::Theirs if holds_theirs => {}
+            Choice::Theirs => values.update_value(|values| {
+                for (name, mine, theirs) in values {
+                    *mine = inputs.get(name);
+                    inputs.set(name, theirs);
+                }
+            }),
+        }
         choice.set(Some(wanted));
     };
     let pressed = move |which: Choice| (choice.get() == Some(which)).to_string();

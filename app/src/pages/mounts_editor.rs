@@ -1,16 +1,18 @@
 //! The mounts of an environment: as a list, or without scripting as text. The text is what is posted.
 
-use leptos::prelude::*;
+use leptos::{html, prelude::*};
 
 use crate::{
     components::{
         AddRow, Errors, FieldError, Icon, LineText, LinesField, RowButton, Rows, basics::alive,
+        focus_button,
     },
     draft::{MountLine, parse_mounts, show_mounts},
 };
 
 /// The choice of a row that is a file from the web.
 const FILE: &str = "https";
+const REMOVE: &str = "Remove";
 
 /// The editor.
 #[component]
@@ -121,9 +123,11 @@ fn MountList(lines: LineText, volumes: StoredValue<Vec<String>>, readonly: bool)
             .with_untracked(|entries| entries.iter().map(|entry| entry.row.line()).collect());
         lines.write(show_mounts(&mounts));
     };
+    let list: NodeRef<html::Ol> = NodeRef::new();
     let remove = move |key: usize| {
-        rows.remove(key);
+        let at = rows.remove(key);
         write();
+        focus_button(list, at, REMOVE);
     };
     let errors = use_context::<Errors>();
     // What was refused of a row, by its place among those that were sent.
@@ -140,7 +144,7 @@ fn MountList(lines: LineText, volumes: StoredValue<Vec<String>>, readonly: bool)
         })
     };
     view! {
-        <ol class="flex flex-col gap-1.5" aria-label="Mounts">
+        <ol node_ref=list class="flex flex-col gap-1.5" aria-label="Mounts">
             <For each=move || entries.get() key=|entry| entry.key let:entry>
                 <MountRow
                     inputs=entry.row
@@ -271,7 +275,7 @@ fn MountRow(
             {(!readonly)
                 .then(|| {
                     view! {
-                        <RowButton label="Remove" icon=Icon::X act=removed />
+                        <RowButton label=REMOVE icon=Icon::X act=removed />
                     }
                 })}
         </li>

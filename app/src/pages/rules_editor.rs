@@ -5,14 +5,20 @@ use domain::{
     limits,
     network_policy::{HostGlob, NetworkPolicy, Rule, RuleAction},
 };
-use leptos::{ev, prelude::*};
+use leptos::{ev, html, prelude::*};
 
 use crate::{
-    components::{AddRow, Draw, Icon, LineText, LinesField, RowButton, Rows, basics::alive},
+    components::{
+        AddRow, Draw, Icon, LineText, LinesField, RowButton, Rows, basics::alive, focus_button,
+    },
     draft::{RuleLine, parse_rules, show_rules},
     hosts::in_ascii,
     text::shown,
 };
+
+const MOVE_UP: &str = "Move up";
+const MOVE_DOWN: &str = "Move down";
+const REMOVE: &str = "Remove";
 
 /// The editor.
 #[component]
@@ -191,7 +197,8 @@ fn RuleList(lines: LineText, readonly: bool) -> impl IntoView {
         write();
         true
     };
-    let shift = move |key: usize, by: isize| {
+    let list: NodeRef<html::Ol> = NodeRef::new();
+    let shift = move |key: usize, by: isize, label: &'static str| {
         entries.update(|entries| {
             if let Some(at) = entries.iter().position(|entry| entry.key == key)
                 && let Some(to) = at.checked_add_signed(by).filter(|to| *to < entries.len())
@@ -200,9 +207,17 @@ fn RuleList(lines: LineText, readonly: bool) -> impl IntoView {
             }
         });
         write();
+        if let Some(at) = untrack(|| rows.place(key)) {
+            focus_button(list, at, label);
+        }
+    };
+    let remove = move |key: usize| {
+        let at = rows.remove(key);
+        write();
+        focus_button(list, at, REMOVE);
     };
     view! {
-        <ol class="flex flex-col gap-1.5" aria-label="Rules">
+        <ol node_ref=list class="flex flex-col gap-1.5" aria-label="Rules">
             <For each=move || entries.get() key=|entry| entry.key let:entry>
                 <li
                     class="rule-row"
@@ -297,16 +312,9 @@ fn RuleList(lines: LineText, readonly: bool) -> impl IntoView {
                         .then(|| {
                             view! {
                                 <div class="flex">
-                                    <RowButton label="Move up" icon=Icon::ArrowUp act=move |()| shift(entry.key, -1) />
-                                    <RowButton label="Move down" icon=Icon::ArrowDown act=move |()| shift(entry.key, 1) />
-                                    <RowButton
-                                        label="Remove"
-                                        icon=Icon::X
-                                        act=move |()| {
-                                            rows.remove(entry.key);
-                                            write();
-                                        }
-                                    />
+                                    <RowButton label=MOVE_UP icon=Icon::ArrowUp act=move |()| shift(entry.key, -1, MOVE_UP) />
+                                    <RowButton label=MOVE_DOWN icon=Icon::ArrowDown act=move |()| shift(entry.key, 1, MOVE_DOWN) />
+                                    <RowButton label=REMOVE icon=Icon::X act=move |()| remove(entry.key) />
                                 </div>
                             }
                         })}

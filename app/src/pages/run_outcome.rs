@@ -9,7 +9,7 @@ use leptos::prelude::*;
 use wire::console::{HintGroup, RunView};
 
 use crate::{
-    api::{AppError, records::AllowHost, setup_runs::RaiseLimit},
+    api::{records::AllowHost, setup_runs::RaiseLimit},
     components::{Alert, Draw, Icon, Submit, Tone},
     format, links,
     pages::{
@@ -198,10 +198,20 @@ fn AllowForm(
         move || matches!(action.value().get(), Some(Ok(allowed)) if allowed.not_tested.is_none()),
     );
     started(done, environment, reload);
-    let refused = Signal::derive(move || match action.value().get() {
-        Some(Ok(allowed)) => allowed.not_tested,
-        Some(Err(error)) => Some(error),
-        None => None,
+    let told = Signal::derive(move || match action.value().get()? {
+        Ok(allowed) => allowed.not_tested.map(|error| {
+            let host = shown(&allowed.host);
+            format!("{host} is allowed now, but the setup test did not start. {error}")
+        }),
+        Err(error) => Some(error.to_string()),
+    });
+    // Allowed it is: the form and the verdict are others now.
+    Effect::new(move |_| {
+        if let (Some(Ok(allowed)), Some(reload)) = (action.value().get(), reload)
+            && allowed.not_tested.is_some()
+        {
+            reload.run(());
+        }
     });
     view! {
         <ActionForm action>
@@ -231,7 +241,7 @@ fn AllowForm(
                     })}
             </span>
         </ActionForm>
-        {move || refused.get().map(refusal)}
+        {move || told.get().map(refusal)}
     }
     .into_any()
 }
@@ -275,16 +285,16 @@ fn RaiseForm(
                 <span class="text-xs text-ink-2">{what}</span>
             </span>
         </ActionForm>
-        {move || refused.get().map(refusal)}
+        {move || refused.get().map(|error| refusal(error.to_string()))}
     }
     .into_any()
 }
 
 /// Why mending did not work.
-fn refusal(error: AppError) -> AnyView {
+fn refusal(text: String) -> AnyView {
     view! {
         <p class="text-sm basis-full" role="alert">
-            {shown(&error.to_string())}
+            {shown(&text)}
         </p>
     }
     .into_any()

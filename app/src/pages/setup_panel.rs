@@ -56,6 +56,10 @@ pub fn SetupPanel(
     let panel: NodeRef<html::Section> = NodeRef::new();
     Effect::new(move |before: Option<Option<SetupRunId>>| {
         let now = run_id.get();
+        if before.is_some_and(|before| before != now) {
+            // Why a test did not start is old news beside another run.
+            test.clear();
+        }
         // A run that was started here, or the one that the form before this page has asked for.
         let is_wanted = match before {
             Some(before) => before != now,

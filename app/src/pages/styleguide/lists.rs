@@ -37,7 +37,9 @@ pub fn Lists() -> impl IntoView {
                             prop:value=move || entry.row.get()
                             on:input:target=move |event| entry.row.set(event.target().value())
                         />
-                        <RowButton label="Remove" icon=Icon::X act=move |()| rows.remove(entry.key) />
+                        <RowButton label="Remove" icon=Icon::X act=move |()| {
+                            rows.remove(entry.key);
+                        } />
                     </div>
                 </For>
                 <AddRow rows label="Add row" most=MOST add=move |()| rows.push(|| RwSignal::new(String::new())) />
