@@ -1,6 +1,7 @@
 //! The server's side of a server function: context, status, log, redirects (ssr only).
 
 use control::{Caller, OpCtx};
+use domain::ids::EnvironmentId;
 use http::{HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use leptos::prelude::use_context;
 use leptos_axum::ResponseOptions;
@@ -51,6 +52,16 @@ pub fn refusal(ctx: &OpCtx, error: control::Error) -> AppError {
     let mut api = error.into_api();
     name_request(&mut api, ctx);
     AppError(api)
+}
+
+/// The same refusal, naming the environment that was asked about: by the time it is shown, a page of many may have asked
+/// about another one.
+pub fn about(mut error: AppError, environment: EnvironmentId) -> AppError {
+    error
+        .0
+        .details
+        .insert("environmentId".to_owned(), environment.to_string().into());
+    error
 }
 
 /// The idempotency key of a further request that a form's post with this key makes; that of a post without a key is empty,

@@ -64,7 +64,7 @@ pub async fn count_sessions_of(environment_id: EnvironmentId) -> Result<u64, App
     door::answer(&app.ctx, list).map(|list| list.sessions.len() as u64)
 }
 
-/// Starts a session and leads to its page; `key` makes a repeated post one session.
+/// Starts a session and leads to its page; `key` makes a repeated post one session. A refusal says of which environment.
 #[server(name = StartSession, prefix = "/fn", endpoint = "start-session")]
 pub async fn start_session(
     environment_id: EnvironmentId,
@@ -78,7 +78,11 @@ pub async fn start_session(
         .control
         .start_session(&app.ctx, environment_id, Some(keyed))
         .await;
-    let id = door::answer(&app.ctx, started)?.value.session_id;
+    let started = door::answer(&app.ctx, started);
+    let id = started
+        .map_err(|error| door::about(error, environment_id))?
+        .value
+        .session_id;
     door::redirect(&crate::links::session(id));
     Ok(id)
 }

@@ -27,19 +27,22 @@ pub struct RunLogPage {
     pub now_micros: i64,
 }
 
-/// Starts a setup run; `key` makes a repeated post one run.
+/// Starts a setup run; `key` makes a repeated post one run. The answer, and a refusal, say of which environment.
 #[server(name = TestSetup, prefix = "/fn", endpoint = "test-setup")]
 pub async fn test_setup(
     environment_id: EnvironmentId,
     key: String,
-) -> Result<SetupRunId, AppError> {
+) -> Result<(EnvironmentId, SetupRunId), AppError> {
     use super::door;
     let app = door::member()?;
     let started = app
         .control
         .test_setup(&app.ctx, environment_id, Some(&key))
         .await;
-    door::answer(&app.ctx, started)
+    match door::answer(&app.ctx, started) {
+        Ok(run) => Ok((environment_id, run)),
+        Err(error) => Err(door::about(error, environment_id)),
+    }
 }
 
 /// Asks for a run to be stopped.

@@ -22,8 +22,8 @@ use crate::{
     components::{CopyId, Draw, Failure, Icon, Loading, Menu, SetupBadgeView},
     links,
     live::now::{Ago, Now},
-    pages::sessions,
-    pages::table_parts::{DeleteDialog, Heading, NotStarted, Nothing, Search},
+    pages::sessions::NotStarted,
+    pages::table_parts::{DeleteDialog, Heading, Nothing, Search},
     text::shown,
 };
 
@@ -109,7 +109,6 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
     let refused = Signal::derive(move || test.value().get().and_then(Result::err));
     let session = ServerAction::<StartSession>::new();
     let no_session = Signal::derive(move || session.value().get().and_then(Result::err));
-    let wanted = move || session.input().get().map(|input| input.environment_id);
     go_to_started_run(test);
     follow(rows, sort);
 
@@ -152,8 +151,8 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
                         }
                     })}
             </header>
-            {move || refused.get().map(|error| view! { <NotStarted error /> })}
-            {move || no_session.get().map(|error| view! { <sessions::NotStarted error environment=wanted() /> })}
+            {move || refused.get().map(|error| view! { <NotStarted title="The setup test did not start." error /> })}
+            {move || no_session.get().map(|error| view! { <NotStarted error /> })}
             <Show when=move || !is_empty.get() fallback=move || view! { <Nothing may_change templates /> }>
                 <Search text sort />
                 <p class="visually-hidden" role="status">
@@ -244,19 +243,10 @@ fn Row(
         None => view! { <SetupBadgeView badge=item.badge /> }.into_any(),
     };
     let testable = item.testable && item.active_setup_run_id.is_none();
-    let session_key = format!("{key}-{id}");
-    let start = StartSession {
-        environment_id: id,
-        key: session_key.clone(),
-    };
     let label = format!("Actions for {}", shown(&item.name));
     let for_dialog = item.clone();
     let key = format!("{key}-{id}");
-    // Sent by hand: an `ActionForm` would bring its reader of forms into the first download.
-    let wish = TestSetup {
-        environment_id: id,
-        key: key.clone(),
-    };
+    let answers = test.version();
     view! {
         <tr>
             <td class="cell-title max-w-96">
@@ -291,41 +281,28 @@ fn Row(
                                 </a>
                                 {testable
                                     .then(|| {
+                                        let kept = key.clone();
+                                        // Pressed twice it is one run; what is pressed after an answer is another one.
+                                        let send = move || {
+                                            test.dispatch(TestSetup {
+                                                environment_id: id,
+                                                key: format!("{kept}-{}", answers.get_untracked()),
+                                            });
+                                        };
                                         view! {
-                                            <form
-                                                method="post"
-                                                action=TestSetup::url()
-                                                on:submit=move |event| {
-                                                    event.prevent_default();
-                                                    test.dispatch(wish.clone());
-                                                }
-                                            >
-                                                <input type="hidden" name="environment_id" value=id.to_string() />
-                                                <input type="hidden" name="key" value=key />
-                                                <button type="submit" class="menu-item">
-                                                    <Draw icon=Icon::FlaskConical />
-                                                    "Test setup"
-                                                </button>
-                                            </form>
+                                            <Sent action=TestSetup::url() id key=key.clone() icon=Icon::FlaskConical label="Test setup" send=Box::new(send) />
                                         }
                                     })}
                                 {if item.session_refusal.is_empty() {
+                                    let kept = key.clone();
+                                    let send = move || {
+                                        session.dispatch(StartSession {
+                                            environment_id: id,
+                                            key: kept.clone(),
+                                        });
+                                    };
                                     view! {
-                                        <form
-                                            method="post"
-                                            action=StartSession::url()
-                                            on:submit=move |event| {
-                                                event.prevent_default();
-                                                session.dispatch(start.clone());
-                                            }
-                                        >
-                                            <input type="hidden" name="environment_id" value=id.to_string() />
-                                            <input type="hidden" name="key" value=session_key />
-                                            <button type="submit" class="menu-item">
-                                                <Draw icon=Icon::Play />
-                                                "Start session"
-                                            </button>
-                                        </form>
+                                        <Sent action=StartSession::url() id key icon=Icon::Play label="Start session" send=Box::new(send) />
                                     }
                                         .into_any()
                                 } else {
@@ -355,17 +332,43 @@ fn Row(
     .into_any()
 }
 
+/// An item of a row's menu that posts the row's id. Sent by hand: an `ActionForm` would bring its reader of forms into the
+/// first download.
+#[component]
+fn Sent(
+    action: &'static str,
+    id: EnvironmentId,
+    key: String,
+    icon: Icon,
+    label: &'static str,
+    send: Box<dyn Fn() + Send + Sync>,
+) -> impl IntoView {
+    view! {
+        <form
+            method="post"
+            action=action
+            on:submit=move |event| {
+                event.prevent_default();
+                send();
+            }
+        >
+            <input type="hidden" name="environment_id" value=id.to_string() />
+            <input type="hidden" name="key" value=key />
+            <button type="submit" class="menu-item">
+                <Draw icon />
+                {label}
+            </button>
+        </form>
+    }
+    .into_any()
+}
+
 /// Once a test was started from a row, one wants to see it.
 fn go_to_started_run(test: ServerAction<TestSetup>) {
     let navigate = use_navigate();
     Effect::new(move |_| {
-        if matches!(test.value().get(), Some(Ok(_)))
-            && let Some(input) = test.input().get_untracked()
-        {
-            navigate(
-                &links::environment(input.environment_id),
-                NavigateOptions::default(),
-            );
+        if let Some(Ok((environment, _))) = test.value().get() {
+            navigate(&links::environment(environment), NavigateOptions::default());
         }
     });
 }

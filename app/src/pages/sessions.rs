@@ -1,9 +1,6 @@
 //! All sessions, and the way to a new one.
 
-use domain::{
-    ids::EnvironmentId,
-    session::{Status, Wish},
-};
+use domain::session::{Status, Wish};
 use leptos::prelude::*;
 use wire::sessions::{Session, Startable};
 
@@ -48,21 +45,27 @@ pub fn short(id: impl ToString) -> String {
         .to_owned()
 }
 
-/// Why a session did not start, with the way to mend it.
+/// Why a session, or something else of an environment, did not start, with the way to mend it.
 #[component]
 pub fn NotStarted(
+    /// What did not.
+    #[prop(default = "The session did not start.")]
+    title: &'static str,
     /// Why.
     error: AppError,
-    /// The environment that was wanted.
-    environment: Option<EnvironmentId>,
+    /// Whether it links to the environment, where the refusal names it.
+    #[prop(default = true)]
+    linked: bool,
 ) -> impl IntoView {
     view! {
-        <Alert tone=Tone::Bad urgent=true title="The session did not start.">
+        <Alert tone=Tone::Bad urgent=true title>
             <p>{shown(&error.to_string())}</p>
-            {environment
+            {error
+                .detail("environmentId")
+                .filter(|_| linked)
                 .map(|id| {
                     view! {
-                        <a class="link" href=links::environment(id)>
+                        <a class="link" href=format!("{}/{id}", links::ENVIRONMENTS)>
                             "Open the environment"
                         </a>
                     }
@@ -95,7 +98,6 @@ fn Loaded(all: AllSessions) -> impl IntoView {
     follow(page);
     let start = ServerAction::<StartSession>::new();
     let refused = Signal::derive(move || start.value().get().and_then(Result::err));
-    let wanted = move || start.input().get().map(|input| input.environment_id);
     let may_use = all.page.may_use;
     let (environments, key) = (all.page.environments, all.key);
     let none = Memo::new(move |_| page.with(|page| page.sessions.is_empty()));
@@ -104,7 +106,7 @@ fn Loaded(all: AllSessions) -> impl IntoView {
             <PageHead title="Sessions" sub="Sandboxes started from environments, and the commands in them." />
             {(!all.page.unavailable.is_empty())
                 .then(|| view! { <Alert tone=Tone::Warn>{all.page.unavailable.clone()}</Alert> })}
-            {move || refused.get().map(|error| view! { <NotStarted error environment=wanted() /> })}
+            {move || refused.get().map(|error| view! { <NotStarted error /> })}
             {may_use.then(|| view! { <Start environments key start /> })}
             <Show
                 when=move || !none.get()

@@ -32,7 +32,7 @@ pub fn StartForm(
     let start = ServerAction::<StartSession>::new();
     let refused = Signal::derive(move || start.value().get().and_then(Result::err));
     view! {
-        {move || refused.get().map(|error| view! { <NotStarted error environment=None /> })}
+        {move || refused.get().map(|error| view! { <NotStarted error linked=false /> })}
         <div data-leaves="Start a session from what is saved, and leave without your changes?">
         <ActionForm action=start>
             <input type="hidden" name="environment_id" value=here.environment.to_string() />

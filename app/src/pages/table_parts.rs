@@ -1,5 +1,6 @@
 //! What stands around the rows of the environments table.
 
+use domain::ids::EnvironmentId;
 use leptos::{html, prelude::*};
 use leptos_router::{NavigateOptions, hooks::use_navigate};
 use server_fn::ServerFn as _;
@@ -122,16 +123,6 @@ pub fn Heading(
     }
 }
 
-/// Why a setup test did not start.
-#[component]
-pub fn NotStarted(error: AppError) -> impl IntoView {
-    view! {
-        <Alert tone=Tone::Bad title="The setup test did not start." urgent=true>
-            {error.to_string()}
-        </Alert>
-    }
-}
-
 /// The *Delete environment* dialog of the table.
 #[component]
 pub fn DeleteDialog(
@@ -140,7 +131,14 @@ pub fn DeleteDialog(
 ) -> impl IntoView {
     let action = ServerAction::<DeleteEnvironment>::new();
     let open = RwSignal::new(false);
-    let error = Signal::derive(move || action.value().get().and_then(Result::err));
+    // What the answer that comes is about: the dialog may ask about another one by then.
+    let sent = StoredValue::new(None::<EnvironmentId>);
+    let asks_about = move || deleting.with(|item| item.as_ref().map(|item| item.environment_id));
+    let error = Signal::derive(move || {
+        let asked = asks_about();
+        let refused = action.value().get().and_then(Result::err);
+        refused.filter(|_| asked == sent.get_value())
+    });
     // The two follow each other; each is only told what it does not know, or they would go round for ever.
     Effect::new(move |_| {
         let wanted = deleting.with(Option::is_some);
@@ -154,11 +152,12 @@ pub fn DeleteDialog(
         }
     });
     Effect::new(move |_| {
-        if matches!(action.value().get(), Some(Ok(())))
-            && let Some(gone) = deleting.get_untracked()
-        {
-            rows.update(|rows| rows.retain(|row| row.environment_id != gone.environment_id));
-            deleting.set(None);
+        if matches!(action.value().get(), Some(Ok(()))) {
+            let gone = sent.get_value();
+            rows.update(|rows| rows.retain(|row| Some(row.environment_id) != gone));
+            if untrack(asks_about) == gone {
+                deleting.set(None);
+            }
         }
     });
     // Asked when the dialog opens: the table does not know.
@@ -169,12 +168,13 @@ pub fn DeleteDialog(
     });
     Effect::new(move |_| {
         sessions.set(None);
-        if let Some(item) = deleting.get() {
+        if let Some(id) = asks_about() {
+            action.clear();
             leptos::task::spawn_local(async move {
-                let count = count_sessions_of(item.environment_id).await;
+                let count = count_sessions_of(id).await;
                 // The dialog may ask about another one by now.
                 let asked = |now: &Option<EnvironmentItem>| {
-                    now.as_ref().map(|now| now.environment_id) == Some(item.environment_id)
+                    now.as_ref().map(|now| now.environment_id) == Some(id)
                 };
                 if deleting.try_with_untracked(asked) == Some(true) {
                     sessions.set(Some(count));
@@ -194,6 +194,7 @@ pub fn DeleteDialog(
                                 action=DeleteEnvironment::url()
                                 on:submit=move |event| {
                                     event.prevent_default();
+                                    sent.set_value(Some(item.environment_id));
                                     action.dispatch(DeleteEnvironment { environment_id: item.environment_id });
                                 }
                             >
