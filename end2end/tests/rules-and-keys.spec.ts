@@ -164,6 +164,38 @@ test('the keyboard searches, creates and explains itself', async ({ page, ground
   await expect(page.getByRole('searchbox')).toBeFocused();
 });
 
+test('whoever does not want single keys turns them off, and on again', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  await page.goto(`${groundwork.url}/account`);
+  await alive(page);
+  const are = page.getByRole('checkbox', { name: 'Single keys are shortcuts in this browser' });
+  const dialog = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
+  await expect(are).toBeChecked();
+  await accessible(page);
+  await are.uncheck();
+  await page.locator('h1').click();
+  // As kept, too, and on every page.
+  for (const path of ['', '/members', '/environments']) {
+    if (path) {
+      await page.goto(groundwork.url + path);
+      await alive(page);
+    }
+    for (const key of ['n', 'e', '/', '?']) await page.keyboard.press(key);
+    await page.getByRole('button', { name: 'Keyboard shortcuts' }).click();
+    await expect(dialog).toContainText('on the page of your account');
+    await expect(page).toHaveURL(`${groundwork.url}${path || '/account'}`);
+    await page.keyboard.press('Escape');
+    await expect(dialog).toBeHidden();
+  }
+  await page.goto(`${groundwork.url}/account`);
+  await alive(page);
+  await expect(are).not.toBeChecked();
+  await are.check();
+  await page.locator('h1').click();
+  await page.keyboard.press('n');
+  await expect(page).toHaveURL(/\/environments\/new$/);
+});
+
 test('a page whose piece is still on its way does not say that it answers', async ({ page, groundwork }) => {
   await signIn(page, groundwork.url);
   let arrives = () => {};

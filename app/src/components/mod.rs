@@ -28,6 +28,6 @@ pub use menu::Menu;
 pub use prepared::Prepared;
 pub use rows::{AddRow, LineText, LinesField, RowButton, Rows, focus_button};
 pub use secrets::Secrets;
-pub use states::{Failure, Gate, Loading, PageHead};
+pub use states::{Behind, BehindNote, Failure, Gate, Loading, PageHead};
 pub use timings::Timings;
 pub use verdict::{MakesStale, VerdictHolds};

@@ -2,9 +2,13 @@
 
 use leptos::prelude::*;
 use leptos_meta::Title;
+use leptos_router::hooks::use_location;
 use wire::error::Code;
 
-use super::icons::{Draw, Icon};
+use super::{
+    basics::{Alert, Tone},
+    icons::{Draw, Icon},
+};
 use crate::{api::AppError, links, text::raw};
 
 /// The head of a page.
@@ -115,6 +119,63 @@ pub fn Failure(
     .into_any()
 }
 
+/// Why the last look of a page that keeps itself up to date failed; nothing when it did not.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Behind(RwSignal<Option<Code>>);
+
+impl Behind {
+    /// How a look went.
+    pub fn looked<T>(self, answer: &Result<T, AppError>) {
+        let failed = answer.as_ref().err().map(AppError::code);
+        // What stays as it was is not announced again.
+        self.0.maybe_update(|code| {
+            let news = *code != failed;
+            *code = failed;
+            news
+        });
+    }
+}
+
+/// Says so, and why, while a page is behind.
+#[component]
+pub fn BehindNote(
+    /// The page's.
+    behind: Behind,
+) -> impl IntoView {
+    view! {
+        <div role="status" class="empty:hidden">
+            {move || {
+                let out = behind.0.get()? == Code::Unauthorized;
+                Some(
+                    view! {
+                        <Alert tone=Tone::Warn>
+                            "This page is no longer kept up to date: "
+                            {if out { "you are signed out. " } else { "the server cannot be reached; it is tried again." }}
+                            {out
+                                .then(|| {
+                                    view! {
+                                        <a class="link" href=sign_in_here()>
+                                            "Sign in"
+                                        </a>
+                                    }
+                                })}
+                        </Alert>
+                    },
+                )
+            }}
+        </div>
+    }
+    .into_any()
+}
+
+/// The sign-in page that leads back to the page that is shown: the router's, which the browser's own address may follow later.
+fn sign_in_here() -> String {
+    let at = use_location();
+    let (path, search) = (at.pathname.get_untracked(), at.search.get_untracked());
+    let mark = if search.is_empty() { "" } else { "?" };
+    links::sign_in(Some(&format!("{path}{mark}{search}")))
+}
+
 const fn title(code: Code) -> &'static str {
     match code {
         Code::NotFound => "Not found",
@@ -153,7 +214,7 @@ pub fn NoPage(
             <div class="flex gap-2 mt-2">
                 {retry.then(|| view! { <a class="button button-primary" href="" rel="external">"Try again"</a> })}
                 {(error.code() == Code::Unauthorized)
-                    .then(|| view! { <a class="button button-primary" href=links::SIGN_IN>"Sign in"</a> })}
+                    .then(|| view! { <a class="button button-primary" href=sign_in_here()>"Sign in"</a> })}
                 <a class="button" href=links::ENVIRONMENTS>
                     "Environments"
                 </a>

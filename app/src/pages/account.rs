@@ -3,40 +3,46 @@
 use leptos::prelude::*;
 
 use crate::{
-    api::signing::{ChangeDisplayName, ChangePassword, SignOutEverywhere},
-    components::{Alert, Errors, Failure, Icon, Loading, PageHead, Submit, TextField, Tone},
-    pages::{console::FrameData, gates::NewPassword, keys::Keys},
+    api::{
+        page_data,
+        signing::{ChangeDisplayName, ChangePassword, SignOutEverywhere, load_frame},
+    },
+    components::{
+        Alert, Errors, Failure, Icon, Loading, PageHead, Submit, TextField, Tone, basics::alive,
+    },
+    pages::{
+        console::{FrameData, keys_are_on, turn_keys},
+        gates::NewPassword,
+        keys::Keys,
+    },
 };
 
 /// The page.
 #[component]
 pub fn AccountPage() -> impl IntoView {
-    let frame = use_context::<FrameData>();
+    // Not the console's, which is loaded again after a change of the name: what is typed here outlives that.
+    let frame = page_data(|| (), |()| load_frame());
     view! {
         <Suspense fallback=Loading>
             {move || Suspend::new(async move {
-                match frame {
-                    None => ().into_any(),
-                    Some(frame) => {
-                        match frame.0.await {
-                            Err(error) => view! { <Failure error /> }.into_any(),
-                            Ok(frame) => {
-                                let viewer = frame.viewer;
-                                view! {
-                                    <div class="page page-narrow">
-                                        <PageHead
-                                            title="Account"
-                                            sub=format!("{} · {} of {}", viewer.email, viewer.role, viewer.organization_name)
-                                        />
-                                        <Name name=viewer.display_name />
-                                        <Password />
-                                        <Keys everyones=false />
-                                        <SignIns />
-                                    </div>
-                                }
-                                    .into_any()
-                            }
+                match frame.await {
+                    Err(error) => view! { <Failure error /> }.into_any(),
+                    Ok(frame) => {
+                        let viewer = frame.viewer;
+                        view! {
+                            <div class="page page-narrow">
+                                <PageHead
+                                    title="Account"
+                                    sub=format!("{} · {} of {}", viewer.email, viewer.role, viewer.organization_name)
+                                />
+                                <Name name=viewer.display_name />
+                                <Password />
+                                <Keys everyones=false />
+                                <SignIns />
+                                <Shortcuts />
+                            </div>
                         }
+                            .into_any()
                     }
                 }
             })}
@@ -49,6 +55,12 @@ fn Name(name: String) -> impl IntoView {
     let action = ServerAction::<ChangeDisplayName>::new();
     provide_context(Errors::of(move || action.value().get()));
     let value = RwSignal::new(name);
+    let frame = use_context::<FrameData>();
+    Effect::new(move |_| {
+        if let (Some(Ok(_)), Some(frame)) = (action.value().get(), frame) {
+            frame.0.refetch();
+        }
+    });
     view! {
         <Card title="Name">
             <ActionForm action>
@@ -114,6 +126,27 @@ fn SignIns() -> impl IntoView {
                 <Told value=Signal::derive(move || action.value().get()) done="All other sign-ins are over." />
             </ActionForm>
         </Card>
+    }
+    .into_any()
+}
+
+/// Whether single keys are shortcuts: of this browser, and a matter of its script alone.
+#[component]
+fn Shortcuts() -> impl IntoView {
+    let alive = alive();
+    view! {
+        <Show when=move || alive.get()>
+            <Card title="Keyboard">
+                <label class="check">
+                    <input
+                        type="checkbox"
+                        prop:checked=keys_are_on()
+                        on:change:target=move |event| turn_keys(event.target().checked())
+                    />
+                    "Single keys are shortcuts in this browser"
+                </label>
+            </Card>
+        </Show>
     }
     .into_any()
 }

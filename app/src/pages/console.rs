@@ -290,6 +290,7 @@ fn Shortcuts(open: RwSignal<bool>, may_create: RwSignal<bool>) -> impl IntoView 
                         .into_iter()
                         .collect_view()}
                 </dl>
+                <p class="field-hint mt-4">"They can be turned off on the page of your account."</p>
             </div>
             <div class="dialog-foot">
                 <button type="button" class="button" on:click=move |_| open.set(false)>
@@ -301,7 +302,26 @@ fn Shortcuts(open: RwSignal<bool>, may_create: RwSignal<bool>) -> impl IntoView 
     .into_any()
 }
 
-/// Single keys, unless one is typing or a dialog is open.
+/// Under which name a browser keeps that its reader turned the keys off.
+const KEYS_KEPT: &str = "groundwork.keys";
+const OFF: &str = "off";
+
+/// Whether single keys do something. Who speaks to the machine, or hits keys unwillingly, turns them off.
+pub(crate) fn keys_are_on() -> bool {
+    let storage = window().local_storage().ok().flatten();
+    let kept = storage.and_then(|storage| storage.get_item(KEYS_KEPT).ok().flatten());
+    kept.as_deref() != Some(OFF)
+}
+
+/// Keeps whether they do.
+pub(crate) fn turn_keys(on: bool) {
+    if let Ok(Some(storage)) = window().local_storage() {
+        // A full or forbidden storage forgets, and that is all.
+        let _ = storage.set_item(KEYS_KEPT, if on { "" } else { OFF });
+    }
+}
+
+/// Single keys, unless one is typing, a dialog is open, or they are turned off.
 fn listen_to_keys(shortcuts: RwSignal<bool>, may_create: RwSignal<bool>, leaving: Leaving) {
     let navigate = use_navigate();
     Effect::new(move |_| {
@@ -317,6 +337,7 @@ fn listen_to_keys(shortcuts: RwSignal<bool>, may_create: RwSignal<bool>, leaving
                 || event.alt_key()
                 || event.default_prevented()
                 || is_typing(&event)
+                || !keys_are_on()
             {
                 return;
             }

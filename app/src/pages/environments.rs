@@ -19,7 +19,7 @@ use crate::{
         sessions::StartSession,
         setup_runs::TestSetup,
     },
-    components::{CopyId, Draw, Failure, Icon, Loading, Menu, SetupBadgeView},
+    components::{Behind, BehindNote, CopyId, Draw, Failure, Icon, Loading, Menu, SetupBadgeView},
     links,
     live::now::{Ago, Now},
     pages::sessions::NotStarted,
@@ -103,6 +103,14 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
     let templates = StoredValue::new(page.templates);
     let query_map = use_query_map();
     let text = RwSignal::new(query_map.read_untracked().get("query").unwrap_or_default());
+    // Elsewhere within the console there are links to other searches, and the browser's way back.
+    Effect::new(move |_| {
+        let query = query_map.read().get("query").unwrap_or_default();
+        // What is being typed may have spaces at its ends.
+        if text.with_untracked(|text| text.trim() != query.trim()) {
+            text.set(query);
+        }
+    });
     let all = RwSignal::new(query_map.read_untracked().get_str("rows") == Some("all"));
     let deleting: RwSignal<Option<EnvironmentItem>> = RwSignal::new(None);
     let test = ServerAction::<TestSetup>::new();
@@ -110,7 +118,8 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
     let session = ServerAction::<StartSession>::new();
     let no_session = Signal::derive(move || session.value().get().and_then(Result::err));
     go_to_started_run(test);
-    follow(rows, sort);
+    let behind = Behind::default();
+    follow(rows, sort, behind);
 
     let shown = Memo::new(move |_| {
         let text = text.get();
@@ -151,6 +160,7 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
                         }
                     })}
             </header>
+            <BehindNote behind />
             {move || refused.get().map(|error| view! { <NotStarted title="The setup test did not start." error /> })}
             {move || no_session.get().map(|error| view! { <NotStarted error /> })}
             <Show when=move || !is_empty.get() fallback=move || view! { <Nothing may_change templates /> }>
@@ -168,7 +178,7 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
                                 <p class="empty-text">
                                     "Nothing has “" {move || text.get()} "” in its name or id."
                                 </p>
-                                <a class="button" href=links::ENVIRONMENTS on:click=move |_| text.set(String::new())>
+                                <a class="button" href=links::ENVIRONMENTS>
                                     "Clear the search"
                                 </a>
                             </div>
@@ -368,14 +378,17 @@ fn go_to_started_run(test: ServerAction<TestSetup>) {
     let navigate = use_navigate();
     Effect::new(move |_| {
         if let Some(Ok((environment, _))) = test.value().get() {
-            navigate(&links::environment(environment), NavigateOptions::default());
+            navigate(
+                &format!("{}#setup-test", links::environment(environment)),
+                NavigateOptions::default(),
+            );
         }
     });
 }
 
 /// Keeps the rows as they are on the server while the page is looked at.
 #[cfg(feature = "hydrate")]
-fn follow(rows: RwSignal<Vec<EnvironmentItem>>, sort: Sort) {
+fn follow(rows: RwSignal<Vec<EnvironmentItem>>, sort: Sort, behind: Behind) {
     use crate::{api::environments::follow_environments_call, live::stream};
     leptos::reactive::spawn_local_scoped_with_cancellation(async move {
         let mut first = true;
@@ -391,7 +404,9 @@ fn follow(rows: RwSignal<Vec<EnvironmentItem>>, sort: Sort) {
             if !first || in_flight {
                 leptos::reactive::spawn_local_scoped_with_cancellation(async move {
                     stream::pause(400).await;
-                    if let Ok(page) = load_environments(String::new(), sort).await {
+                    let look = load_environments(String::new(), sort).await;
+                    behind.looked(&look);
+                    if let Ok(page) = look {
                         rows.set(page.table.rows);
                     }
                 });
@@ -408,7 +423,7 @@ fn follow(rows: RwSignal<Vec<EnvironmentItem>>, sort: Sort) {
 }
 
 #[cfg(not(feature = "hydrate"))]
-fn follow(_rows: RwSignal<Vec<EnvironmentItem>>, _sort: Sort) {
+fn follow(_rows: RwSignal<Vec<EnvironmentItem>>, _sort: Sort, _behind: Behind) {
     // Used by the browser alone.
     let _ = apply as fn(&mut Vec<EnvironmentItem>, TableNews);
 }

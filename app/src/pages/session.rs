@@ -14,7 +14,8 @@ use crate::{
         sessions::{DeleteSession, OneSession, ResumeSession, StopSession, load_session},
     },
     components::{
-        Alert, ConfirmDelete, CopyId, Draw, Failure, Icon, Loading, PageHead, Refused, Submit, Tone,
+        Alert, Behind, BehindNote, ConfirmDelete, CopyId, Draw, Failure, Icon, Loading, PageHead,
+        Refused, Submit, Tone,
     },
     links,
     live::now::{Ago, Now},
@@ -67,7 +68,8 @@ fn Loaded(one: OneSession) -> impl IntoView {
     let gone = RwSignal::new(false);
     let stop = ServerAction::<StopSession>::new();
     let resume = ServerAction::<ResumeSession>::new();
-    follow(id, page, gone, stop, resume);
+    let behind = Behind::default();
+    follow(id, page, gone, behind, (stop, resume));
     let refused = Signal::derive(move || {
         let stopped = stop.value().get().and_then(Result::err);
         stopped.or_else(|| resume.value().get().and_then(Result::err))
@@ -108,6 +110,7 @@ fn Loaded(one: OneSession) -> impl IntoView {
                 <CopyId short=short(id) whole=id.to_string() />
                 <span>{shown(&one.page.started_by)} ", " <Ago at=first.created_at /></span>
             </p>
+            <BehindNote behind />
             <Refused error=refused />
             <Show when=move || gone.get()>
                 <Alert tone=Tone::Plain title="This session is gone.">
@@ -394,15 +397,19 @@ fn follow(
     id: SessionId,
     page: RwSignal<Page>,
     gone: RwSignal<bool>,
-    stop: ServerAction<StopSession>,
-    resume: ServerAction<ResumeSession>,
+    behind: Behind,
+    (stop, resume): (ServerAction<StopSession>, ServerAction<ResumeSession>),
 ) {
     use crate::live::stream;
     let look = move || async move {
-        match load_session(id).await {
-            Ok(one) => page.set(one.page),
-            Err(error) if error.code() == Code::NotFound => gone.set(true),
-            Err(_) => {}
+        let look = load_session(id).await;
+        if look.as_ref().err().map(AppError::code) == Some(Code::NotFound) {
+            gone.set(true);
+            return;
+        }
+        behind.looked(&look);
+        if let Ok(one) = look {
+            page.set(one.page);
         }
     };
     Effect::new(move |_| {
@@ -428,8 +435,8 @@ fn follow(
     _id: SessionId,
     _page: RwSignal<Page>,
     _gone: RwSignal<bool>,
-    _stop: ServerAction<StopSession>,
-    _resume: ServerAction<ResumeSession>,
+    _behind: Behind,
+    _actions: (ServerAction<StopSession>, ServerAction<ResumeSession>),
 ) {
 }
 

@@ -10,7 +10,8 @@ use crate::{
         sessions::{AllSessions, StartSession, load_sessions},
     },
     components::{
-        Alert, CopyId, Draw, Failure, Icon, Loading, PageHead, Select, Sign, Submit, Tone,
+        Alert, Behind, BehindNote, CopyId, Draw, Failure, Icon, Loading, PageHead, Select, Sign,
+        Submit, Tone,
     },
     links,
     live::now::{Ago, Now},
@@ -95,7 +96,8 @@ pub fn SessionsPage() -> impl IntoView {
 fn Loaded(all: AllSessions) -> impl IntoView {
     provide_context(Now::start(all.now_micros));
     let page = RwSignal::new(all.page.clone());
-    follow(page);
+    let behind = Behind::default();
+    follow(page, behind);
     let start = ServerAction::<StartSession>::new();
     let refused = Signal::derive(move || start.value().get().and_then(Result::err));
     let may_use = all.page.may_use;
@@ -106,6 +108,7 @@ fn Loaded(all: AllSessions) -> impl IntoView {
             <PageHead title="Sessions" sub="Sandboxes started from environments, and the commands in them." />
             {(!all.page.unavailable.is_empty())
                 .then(|| view! { <Alert tone=Tone::Warn>{all.page.unavailable.clone()}</Alert> })}
+            <BehindNote behind />
             {move || refused.get().map(|error| view! { <NotStarted error /> })}
             {may_use.then(|| view! { <Start environments key start /> })}
             <Show
@@ -293,7 +296,7 @@ fn Start(
 
 /// Keeps the list as it is on the server while the page is looked at.
 #[cfg(feature = "hydrate")]
-fn follow(page: RwSignal<wire::sessions::SessionsPage>) {
+fn follow(page: RwSignal<wire::sessions::SessionsPage>, behind: Behind) {
     use crate::live::stream;
     leptos::reactive::spawn_local_scoped_with_cancellation(async move {
         loop {
@@ -306,7 +309,9 @@ fn follow(page: RwSignal<wire::sessions::SessionsPage>) {
             if document().hidden() {
                 continue;
             }
-            if let Ok(all) = load_sessions().await {
+            let look = load_sessions().await;
+            behind.looked(&look);
+            if let Ok(all) = look {
                 page.set(all.page);
             }
         }
@@ -314,4 +319,4 @@ fn follow(page: RwSignal<wire::sessions::SessionsPage>) {
 }
 
 #[cfg(not(feature = "hydrate"))]
-fn follow(_page: RwSignal<wire::sessions::SessionsPage>) {}
+fn follow(_page: RwSignal<wire::sessions::SessionsPage>, _behind: Behind) {}
