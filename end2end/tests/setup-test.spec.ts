@@ -193,3 +193,30 @@ test('a killed server: the run is tried again after the start, or ends with its 
   await expect(page.getByText('Setup verified.').first()).toBeVisible({ timeout: 75_000 });
   expect(groundwork.command('doctor', '--leftovers')).toBe('Nothing is left over.');
 });
+
+test('an answer that comes after its page was left disturbs nothing', async ({ page, groundwork }) => {
+  await signIn(page, groundwork.url);
+  const wait = new Wait();
+  await createEnvironment(page, groundwork.url, { name: 'left', script: wait.command, test: true });
+  // What the page asks for once the run has ended.
+  let release = () => {};
+  const released = new Promise<void>((resolve) => (release = resolve));
+  const asked = new Promise<void>((resolve) => {
+    void page.route(/\/fn\/environment$/, async (route) => {
+      resolve();
+      await released;
+      await route.continue();
+    });
+  });
+  await expect(page.getByRole('region', { name: 'Setup test' }).getByText(/^line 1 of 1/)).toBeVisible({ timeout: 30_000 });
+  wait.end();
+  await asked;
+  await page.getByRole('link', { name: 'Open its page' }).click();
+  await expect(page.getByRole('heading', { level: 1, name: /^Setup run / })).toBeVisible();
+  const answered = page.waitForResponse(/\/fn\/environment$/);
+  release();
+  await (await answered).finished();
+  // The console goes on.
+  await page.getByRole('link', { name: 'Environments', exact: true }).first().click();
+  await expect(page.getByRole('heading', { level: 1, name: 'Environments' })).toBeVisible();
+});

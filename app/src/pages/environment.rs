@@ -129,11 +129,14 @@ fn Edit(page: EditPage) -> impl IntoView {
         }
     });
     let saving = Signal::derive(move || action.pending().get() || settling.get());
+    // Any of these answers may come when the page has been left, and what it would change is gone.
     // Fresh facts never touch what is being typed; a form that nobody has touched follows what was saved elsewhere, such
     // as by a button that mends and tests again.
     let reload = Callback::new(move |()| {
         leptos::task::spawn_local(async move {
-            if let Ok(page) = load_environment(id).await {
+            if let Ok(page) = load_environment(id).await
+                && !saved.is_disposed()
+            {
                 let untouched = untrack(|| saved.with(|saved| inputs.draft() == *saved));
                 if untouched && revision.get_untracked() != page.page.revision {
                     let now_saved = Draft::of(&page.page.environment);
@@ -151,7 +154,6 @@ fn Edit(page: EditPage) -> impl IntoView {
             settling.set(true);
             leptos::task::spawn_local(async move {
                 let loaded = load_environment(id).await;
-                // The page may have been left meanwhile.
                 let Some(sent) = sent.try_get_value() else {
                     return;
                 };
@@ -174,6 +176,9 @@ fn Edit(page: EditPage) -> impl IntoView {
         let (base, draft) = (revision.get_untracked(), untrack(|| inputs.draft()));
         leptos::task::spawn_local(async move {
             let met = merge_environment(id, base, draft.clone()).await.ok();
+            if merge.is_disposed() {
+                return;
+            }
             // Asked already: what was decided meanwhile stays.
             let met = met.filter(|met| {
                 merge.with_untracked(|asked| {

@@ -403,6 +403,10 @@ fn follow(
     use crate::live::stream;
     let look = move || async move {
         let look = load_session(id).await;
+        // The page may have been left meanwhile.
+        if page.is_disposed() {
+            return;
+        }
         if look.as_ref().err().map(AppError::code) == Some(Code::NotFound) {
             gone.set(true);
             return;
