@@ -20,6 +20,7 @@ rm -rf "$target/release/site"
 cp -r "$site" "$target/release/site"
 # Descriptions for compilers; no browser reads them.
 find "$target/release/site/pkg" -name '*.d.ts' -delete -o -name '*.d.*.ts' -delete
+node "$root/scripts/short-imports.mjs" "$target/release/site/pkg"
 # Compressed once here, so that no request compresses again.
 find "$target/release/site" -type f \( -name '*.wasm' -o -name '*.js' -o -name '*.css' -o -name '*.svg' -o -name '*.txt' \) -print0 |
   xargs -0 -r -n 8 -P 2 sh -c 'for f; do brotli -kf -q 11 "$f" && gzip -kf9 "$f"; done' sh

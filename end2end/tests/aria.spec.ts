@@ -71,6 +71,8 @@ test('every page tells assistive technology what it told before', async ({ page 
     await startSession(page, page.getByRole('button', { name: 'Start session' }));
     const session = new URL(page.url()).pathname;
     await expect(page.getByRole('status').getByText('Running')).toBeVisible({ timeout: 60_000 });
+    // A terminal that still comes would be refused, which browsers note.
+    await expect(page.locator('session-terminal[data-ready]')).toBeVisible({ timeout: 30_000 });
     await page.getByRole('button', { name: 'Stop' }).click();
     await expect(page.getByText('It is stopped.')).toBeVisible({ timeout: 60_000 });
     await heard(session, 'session-stopped');

@@ -103,13 +103,17 @@ fn Table(page: TablePage, sort: Sort) -> impl IntoView {
     let templates = StoredValue::new(page.templates);
     let query_map = use_query_map();
     let text = RwSignal::new(query_map.read_untracked().get("query").unwrap_or_default());
-    // Elsewhere within the console there are links to other searches, and the browser's way back.
-    Effect::new(move |_| {
+    // Elsewhere within the console there are links to other searches, and the browser's way back. What was typed before the
+    // page was alive is not in the address.
+    Effect::new(move |before: Option<String>| {
         let query = query_map.read().get("query").unwrap_or_default();
         // What is being typed may have spaces at its ends.
-        if text.with_untracked(|text| text.trim() != query.trim()) {
-            text.set(query);
+        if before.is_some_and(|before| before != query)
+            && text.with_untracked(|text| text.trim() != query.trim())
+        {
+            text.set(query.clone());
         }
+        query
     });
     let all = RwSignal::new(query_map.read_untracked().get_str("rows") == Some("all"));
     let deleting: RwSignal<Option<EnvironmentItem>> = RwSignal::new(None);
