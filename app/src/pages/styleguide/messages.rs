@@ -1,13 +1,16 @@
 //! What tells: badges, alerts, and the states in which there is no page to show.
 
 use domain::verification::SetupBadge;
-use leptos::prelude::*;
+use leptos::{context::Provider, prelude::*};
 use wire::error::Code;
 
 use super::{Part, Specimen, State};
 use crate::{
     api::AppError,
-    components::{Alert, Loading, Refused, SetupBadgeView, Sign, Tone, states::NoPage},
+    components::{
+        Alert, Behind, BehindNote, Loading, MakesStale, Refused, SetupBadgeView, Sign, Tone,
+        VerdictHolds, states::NoPage,
+    },
     links,
 };
 
@@ -79,6 +82,17 @@ pub fn Messages() -> impl IntoView {
         Code::Forbidden,
         "Your role may not do this. Ask an admin of your organization.",
     );
+    let behind = [Code::Unauthorized, Code::ServiceUnavailable]
+        .map(|code| {
+            let behind = Behind::default();
+            behind.looked(&Err::<(), _>(AppError::new(code, "")));
+            view! {
+                <div class="w-full">
+                    <BehindNote behind />
+                </div>
+            }
+        })
+        .collect_view();
     view! {
         <Part title="Messages">
             <Specimen title="Sign">
@@ -92,6 +106,12 @@ pub fn Messages() -> impl IntoView {
                 </div>
             </Specimen>
             <Specimen title="Failure">{errors}</Specimen>
+            <Specimen title="BehindNote">{behind}</Specimen>
+            <Specimen title="MakesStale">
+                <Provider value=VerdictHolds(Signal::stored(true))>
+                    <MakesStale change="Setting or removing one" />
+                </Provider>
+            </Specimen>
             <Specimen title="Loading">
                 <div class="w-full">
                     <Loading />
